@@ -1,0 +1,61 @@
+# Compiler settings, and the two functions with which every folder declares its library and tests.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+endif()
+
+option(TANDEM_WERROR "Treat warnings as errors" ON)
+set(TANDEM_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
+
+add_library(tandem_settings INTERFACE)
+target_include_directories(tandem_settings INTERFACE ${CMAKE_SOURCE_DIR}/src)
+# Designated initialisers leave fields at their defaults on purpose; GCC 12's -Wrestrict misfires on std::string.
+# -ffp-contract=off: a fused multiply-add would give other bits than the plain path (DESIGN: one truth).
+target_compile_options(tandem_settings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers -Wno-restrict
+  -ffp-contract=off $<$<CONFIG:Release>:-O3>
+  $<$<BOOL:${TANDEM_WERROR}>:-Werror>)
+if(TANDEM_SANITIZE)
+  target_compile_options(tandem_settings INTERFACE -fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(tandem_settings INTERFACE -fsanitize=${TANDEM_SANITIZE})
+  if(TANDEM_SANITIZE MATCHES "undefined")
+    target_compile_options(tandem_settings INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+endif()
+
+find_package(Threads REQUIRED)
+find_package(GTest REQUIRED)
+find_package(fmt REQUIRED)
+
+# tandem_library(NAME SOURCES a.cc b.cc [LINKS lib...] [PRIVATE_LINKS lib...])
+# makes the static library tandem_NAME from this folder's sources.
+function(tandem_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  add_library(tandem_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(tandem_${name} PUBLIC tandem_settings fmt::fmt ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+endfunction()
+
+# tandem_test(NAME SOURCES a_test.cc ... [LINKS lib...] [TIMEOUT seconds])
+# makes one test program and one ctest entry of it. Unit tests carry the label "unit".
+function(tandem_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name}_test ${ARG_SOURCES})
+  target_link_libraries(${name}_test PRIVATE ${ARG_LINKS} GTest::gtest GTest::gtest_main Threads::Threads)
+  set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS unit)
+endfunction()
