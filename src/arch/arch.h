@@ -1,0 +1,116 @@
+// A model described without running it: which layers, in which blocks, with which parameters of which shapes. The
+// light binary uses it to check a job and to count parameters; model/ executes it. Pure values, no libtorch.
+//
+// A model is a list of blocks, so that pipeline stages can be ranges of them; a block is a list of layers. Parameters
+// and buffers ("slots") lie in two flat vectors in the order of `slots`; a slot's name and shape are PyTorch's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tandem::arch {
+
+enum class LayerKind : std::uint8_t {
+  kLinear, kConv, kMaxPool, kAvgPool, kGlobalAvgPool, kRelu, kGelu, kTanh, kDropout,
+  kBatchNorm, kLayerNorm, kFlatten, kEmbedding,
+  kResidual,  // Two 3x3 convolutions with batch-norm and a skip; resnet18's block.
+  kDecoder,   // Attention and a feed-forward part, each behind a layer-norm, each added; gpt's block.
+};
+
+// The name in a job file: "linear", "conv", "max_pool", ...
+std::string_view to_string(LayerKind kind);
+// All names that `layers` in a job file accepts, in the order of the enum.
+std::vector<std::string_view> layer_names();
+
+enum class Init : std::uint8_t { kDefault, kKaiming, kXavier, kNormal, kZeros };
+
+// One layer as a job file or a model kind asks for it. Fields that a kind does not use stay at their defaults.
+struct Layer {
+  LayerKind kind = LayerKind::kLinear;
+  std::int64_t out = 0;        // linear, conv, residual: outputs or channels; embedding: width. 0 in the last linear
+                               // layer: as many as the data has classes or values.
+  std::int64_t kernel = 3;     // conv, pools.
+  std::int64_t stride = 1;     // conv, pools (0: the kernel's size), residual.
+  std::int64_t padding = 0;    // conv, pools.
+  std::int64_t heads = 4;      // decoder.
+  double rate = 0.5;           // dropout.
+  bool bias = true;            // linear, conv.
+  bool position = false;       // embedding: adds a learnt vector for each place.
+  Init init = Init::kDefault;  // Of the weight.
+  std::string name;            // Prefix of its slots' names; given by build() when empty.
+};
+
+enum class LossKind : std::uint8_t { kCrossEntropy, kMse, kBce };
+
+struct Loss {
+  LossKind kind = LossKind::kCrossEntropy;
+  std::vector<float> class_weights;  // cross entropy: empty, or one a class.
+  double label_smoothing = 0;        // cross entropy.
+};
+
+// What the job file says in [model]. Loss is in [train].
+struct ModelConfig {
+  std::string kind;                  // softmax, mlp, cnn, resnet18, gpt, layers.
+  std::vector<Layer> layers;         // kind = "layers".
+  std::vector<std::int64_t> hidden;  // mlp: widths; empty: {512, 512}.
+  double dropout = 0;                // mlp, cnn, gpt.
+  std::int64_t width = 128;          // gpt.
+  std::int64_t heads = 4;            // gpt.
+  std::int64_t blocks = 4;           // gpt.
+  Init init = Init::kDefault;        // For every weight whose layer does not say.
+};
+
+// What the data looks like to a model: data::Spec without the data.
+struct Interface {
+  bool tokens = false;                   // Inputs are token numbers instead of floats.
+  std::vector<std::int64_t> input_shape; // Of one sample.
+  std::int64_t vocabulary = 0;           // tokens: how many numbers there are.
+  std::int64_t outputs = 0;              // Classes, or values a sample.
+};
+
+enum class SlotKind : std::uint8_t { kParameter, kBuffer };
+
+// How a slot is filled at the start.
+enum class Fill : std::uint8_t { kZeros, kOnes, kNormal, kUniform };
+
+// A named tensor in the flat parameter or buffer vector.
+struct Slot {
+  std::string name;                 // "conv1.weight"
+  SlotKind kind = SlotKind::kParameter;
+  std::vector<std::int64_t> shape;
+  std::int64_t offset = 0;          // Floats from the start of its flat vector.
+  std::int64_t size = 0;            // Floats.
+  Fill fill = Fill::kZeros;
+  double scale = 0;                 // kNormal: deviation; kUniform: half-width.
+};
+
+struct Block {
+  std::string name;
+  std::vector<Layer> layers;        // With names and inferred sizes.
+  std::vector<std::int64_t> input_shape;  // Of one sample.
+  std::int64_t first_slot = 0;      // Its slots are slots[first_slot, last_slot).
+  std::int64_t last_slot = 0;
+};
+
+struct Blueprint {
+  Interface interface;
+  std::vector<Block> blocks;
+  std::vector<Slot> slots;
+  std::int64_t parameters = 0;      // Floats in the flat parameter vector.
+  std::int64_t buffers = 0;         // Floats in the flat buffer vector.
+};
+
+// Where in `layers` a configuration is wrong, for messages that point at a line of the job file.
+struct LayerError {
+  std::int64_t layer = -1;  // Index into ModelConfig::layers, or -1 for the model as a whole.
+  std::string message;
+};
+
+// Infers shapes, names and slots. On failure returns kInvalidArgument; *where, if given, says which layer.
+Result<Blueprint> build(const ModelConfig& config, const Interface& interface, LayerError* where = nullptr);
+
+}  // namespace tandem::arch
