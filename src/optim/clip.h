@@ -1,0 +1,28 @@
+// Clipping of gradients, by value and then by the norm of the whole, as PyTorch's clip_grad_value_
+// and clip_grad_norm_ do. Sums have a fixed order. Pure functions.
+#pragma once
+
+#include <span>
+
+#include "optim/config.h"
+#include "optim/range.h"
+
+namespace tandem::optim {
+
+struct Clipping {
+  double norm = 0;   // Of the trained gradients before scaling; 0 when clipping by norm is off.
+  double scale = 1;  // What they are still to be multiplied by: pass it to Optimizer::step().
+};
+
+// Clips by value in place, and finds by how much the norm is too large: scale = min(1, norm limit /
+// (norm + 1e-6)). A norm that is not finite gives a scale that is not either, or 0: look at `norm`.
+// Gradients outside `trainable` are neither counted nor changed. REQUIRES: ranges lie inside the
+// gradients.
+Clipping begin_clip(std::span<float> gradients, const ClipConfig& config,
+                    std::span<const Range> trainable);
+
+// Clips by value and by norm in place; returns the norm. One pass more than begin_clip() and a
+// scaled step.
+double clip(std::span<float> gradients, const ClipConfig& config);
+
+}  // namespace tandem::optim

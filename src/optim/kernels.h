@@ -1,0 +1,92 @@
+// The loops of the optimizers, one pass over memory each. They are inlined into functions that are
+// compiled for several instruction sets (optimizer.cc) and, in the test, for each set by itself.
+// All arithmetic is element by element in float and in PyTorch's order, so every set gives the same
+// bits. Pure functions on raw memory.
+//
+// REQUIRES, for all: the arrays hold `count` floats and do not overlap.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+namespace tandem::optim::kernels {
+
+// How a gradient is changed before an optimizer sees it: g * scale + l1 * sign(w) + decay * w.
+struct Penalty {
+  float scale = 1;
+  float l1 = 0;
+  float decay = 0;
+};
+
+[[gnu::always_inline]] inline float penalised(float gradient, float weight,
+                                              const Penalty& penalty) {
+  const float sign = static_cast<float>(weight > 0) - static_cast<float>(weight < 0);
+  return gradient * penalty.scale + penalty.l1 * sign + penalty.decay * weight;
+}
+
+[[gnu::always_inline]] inline void sgd(float* __restrict weights, const float* __restrict gradients,
+                                       std::size_t count, Penalty penalty, float lr) {
+  for (std::size_t i = 0; i < count; ++i) {
+    weights[i] -= lr * penalised(gradients[i], weights[i], penalty);
+  }
+}
+
+[[gnu::always_inline]] inline void sgd_momentum(float* __restrict weights,
+                                                const float* __restrict gradients,
+                                                float* __restrict momenta, std::size_t count,
+                                                Penalty penalty, float lr, float momentum) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float gradient = penalised(gradients[i], weights[i], penalty);
+    momenta[i] = momenta[i] * momentum + gradient;
+    weights[i] -= lr * momenta[i];
+  }
+}
+
+[[gnu::always_inline]] inline void sgd_nesterov(float* __restrict weights,
+                                                const float* __restrict gradients,
+                                                float* __restrict momenta, std::size_t count,
+                                                Penalty penalty, float lr, float momentum) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float gradient = penalised(gradients[i], weights[i], penalty);
+    momenta[i] = momenta[i] * momentum + gradient;
+    weights[i] -= lr * (gradient + momentum * momenta[i]);
+  }
+}
+
+// What one step of adam or adamw multiplies and divides by; made once a step in double.
+struct AdamFactors {
+  float keep = 1;  // Weights are multiplied by it first: adamw's decay; 1 for adam.
+  float beta1 = 0;
+  float one_minus_beta1 = 0;
+  float beta2 = 0;
+  float one_minus_beta2 = 0;
+  float root_correction2 = 0;  // sqrt(1 - beta2^step)
+  float epsilon = 0;
+  float step_size = 0;  // lr / (1 - beta1^step)
+};
+
+[[gnu::always_inline]] inline void adam(float* __restrict weights,
+                                        const float* __restrict gradients,
+                                        float* __restrict averages, float* __restrict squares,
+                                        std::size_t count, Penalty penalty, AdamFactors f) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float gradient = penalised(gradients[i], weights[i], penalty);
+    averages[i] = averages[i] * f.beta1 + f.one_minus_beta1 * gradient;
+    squares[i] = squares[i] * f.beta2 + f.one_minus_beta2 * gradient * gradient;
+    const float divisor = std::sqrt(squares[i]) / f.root_correction2 + f.epsilon;
+    weights[i] = weights[i] * f.keep - f.step_size * averages[i] / divisor;
+  }
+}
+
+[[gnu::always_inline]] inline void adagrad(float* __restrict weights,
+                                           const float* __restrict gradients,
+                                           float* __restrict sums, std::size_t count,
+                                           Penalty penalty, float lr, float epsilon) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float gradient = penalised(gradients[i], weights[i], penalty);
+    sums[i] += gradient * gradient;
+    weights[i] -= lr * gradient / (std::sqrt(sums[i]) + epsilon);
+  }
+}
+
+}  // namespace tandem::optim::kernels

@@ -1,0 +1,254 @@
+#include "optim/optimizer.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <new>
+#include <string>
+
+#include "base/check.h"
+#include "base/simd.h"
+#include "optim/kernels.h"
+#include "optim/portable.h"
+
+namespace tandem::optim {
+namespace {
+
+using kernels::AdamFactors;
+using kernels::Penalty;
+
+TANDEM_SIMD void sgd_kernel(float* weights, const float* gradients, std::size_t count,
+                            Penalty penalty, float lr) {
+  kernels::sgd(weights, gradients, count, penalty, lr);
+}
+
+TANDEM_SIMD void momentum_kernel(float* weights, const float* gradients, float* momenta,
+                                 std::size_t count, Penalty penalty, float lr, float momentum) {
+  kernels::sgd_momentum(weights, gradients, momenta, count, penalty, lr, momentum);
+}
+
+TANDEM_SIMD void nesterov_kernel(float* weights, const float* gradients, float* momenta,
+                                 std::size_t count, Penalty penalty, float lr, float momentum) {
+  kernels::sgd_nesterov(weights, gradients, momenta, count, penalty, lr, momentum);
+}
+
+TANDEM_SIMD void adam_kernel(float* weights, const float* gradients, float* averages,
+                             float* squares, std::size_t count, Penalty penalty,
+                             AdamFactors factors) {
+  kernels::adam(weights, gradients, averages, squares, count, penalty, factors);
+}
+
+TANDEM_SIMD void adagrad_kernel(float* weights, const float* gradients, float* sums,
+                                std::size_t count, Penalty penalty, float lr, float epsilon) {
+  kernels::adagrad(weights, gradients, sums, count, penalty, lr, epsilon);
+}
+
+std::size_t length(Range range) {
+  return static_cast<std::size_t>(range.end - range.begin);
+}
+
+Penalty make_penalty(double gradient_scale, double l1, double decay) {
+  return {static_cast<float>(gradient_scale), static_cast<float>(l1), static_cast<float>(decay)};
+}
+
+class Sgd final : public Optimizer {
+ public:
+  Sgd(const OptimizerConfig& config, std::int64_t size)
+      : Optimizer(size),
+        config_(config),
+        momenta_(config.momentum != 0 ? static_cast<std::size_t>(size) : 0) {}
+
+  std::vector<StateTensor> state() override {
+    if (config_.momentum == 0) return {};
+    return {{"momentum", momenta_}};
+  }
+
+ private:
+  void begin_step(double lr, double gradient_scale, std::int64_t /*steps*/) override {
+    penalty_ = make_penalty(gradient_scale, config_.l1, config_.weight_decay);
+    lr_ = static_cast<float>(lr);
+  }
+
+  void update(float* parameters, const float* gradients, Range range) override {
+    float* weights = parameters + range.begin;
+    const float* slopes = gradients + range.begin;
+    if (config_.momentum == 0) {
+      sgd_kernel(weights, slopes, length(range), penalty_, lr_);
+      return;
+    }
+    float* momenta = momenta_.data() + range.begin;
+    const auto momentum = static_cast<float>(config_.momentum);
+    if (config_.nesterov) {
+      nesterov_kernel(weights, slopes, momenta, length(range), penalty_, lr_, momentum);
+    } else {
+      momentum_kernel(weights, slopes, momenta, length(range), penalty_, lr_, momentum);
+    }
+  }
+
+  const OptimizerConfig config_;
+  std::vector<float> momenta_;
+
+  // Of the step that runs.
+  Penalty penalty_;
+  float lr_ = 0;
+};
+
+// adam and adamw: they differ in where the weight decay goes.
+class Adam final : public Optimizer {
+ public:
+  Adam(const OptimizerConfig& config, std::int64_t size)
+      : Optimizer(size),
+        config_(config),
+        averages_(static_cast<std::size_t>(size)),
+        squares_(static_cast<std::size_t>(size)) {}
+
+  std::vector<StateTensor> state() override {
+    return {{"exp_avg", averages_}, {"exp_avg_sq", squares_}};
+  }
+
+ private:
+  void begin_step(double lr, double gradient_scale, std::int64_t steps) override {
+    const bool decoupled = config_.kind == OptimizerKind::kAdamW;
+    const double correction1 = 1 - power(config_.beta1, steps);
+    const double correction2 = 1 - power(config_.beta2, steps);
+    penalty_ = make_penalty(gradient_scale, config_.l1, decoupled ? 0 : config_.weight_decay);
+    factors_.keep = decoupled ? static_cast<float>(1 - lr * config_.weight_decay) : 1;
+    factors_.beta1 = static_cast<float>(config_.beta1);
+    factors_.one_minus_beta1 = static_cast<float>(1 - config_.beta1);
+    factors_.beta2 = static_cast<float>(config_.beta2);
+    factors_.one_minus_beta2 = static_cast<float>(1 - config_.beta2);
+    factors_.root_correction2 = static_cast<float>(std::sqrt(correction2));
+    factors_.epsilon = static_cast<float>(config_.epsilon);
+    factors_.step_size = static_cast<float>(lr / correction1);
+  }
+
+  void update(float* parameters, const float* gradients, Range range) override {
+    adam_kernel(parameters + range.begin, gradients + range.begin, averages_.data() + range.begin,
+                squares_.data() + range.begin, length(range), penalty_, factors_);
+  }
+
+  const OptimizerConfig config_;
+  std::vector<float> averages_;
+  std::vector<float> squares_;
+
+  // Of the step that runs.
+  Penalty penalty_;
+  AdamFactors factors_;
+};
+
+class Adagrad final : public Optimizer {
+ public:
+  Adagrad(const OptimizerConfig& config, std::int64_t size)
+      : Optimizer(size), config_(config), sums_(static_cast<std::size_t>(size)) {}
+
+  std::vector<StateTensor> state() override { return {{"sum", sums_}}; }
+
+ private:
+  void begin_step(double lr, double gradient_scale, std::int64_t /*steps*/) override {
+    penalty_ = make_penalty(gradient_scale, config_.l1, config_.weight_decay);
+    lr_ = static_cast<float>(lr);
+  }
+
+  void update(float* parameters, const float* gradients, Range range) override {
+    adagrad_kernel(parameters + range.begin, gradients + range.begin, sums_.data() + range.begin,
+                   length(range), penalty_, lr_, static_cast<float>(config_.epsilon));
+  }
+
+  const OptimizerConfig config_;
+  std::vector<float> sums_;
+
+  // Of the step that runs.
+  Penalty penalty_;
+  float lr_ = 0;
+};
+
+Error out_of_range(std::string_view key, double value, std::string_view expected) {
+  return Error(Code::kInvalidArgument,
+               fmt::format("optimizer.{} is {}, but must be {}", key, value, expected));
+}
+
+// Comparisons are written so that NaN fails them.
+Status check(const OptimizerConfig& config) {
+  const auto from_zero = [](double value) { return value >= 0 && std::isfinite(value); };
+  const auto below_one = [](double value) { return value >= 0 && value < 1; };
+  if (!from_zero(config.lr)) return out_of_range("lr", config.lr, "0 or more");
+  if (!from_zero(config.weight_decay)) {
+    return out_of_range("weight_decay", config.weight_decay, "0 or more");
+  }
+  if (!from_zero(config.l1)) return out_of_range("l1", config.l1, "0 or more");
+  if (config.kind == OptimizerKind::kSgd) {
+    if (!below_one(config.momentum)) {
+      return out_of_range("momentum", config.momentum, "at least 0 and less than 1");
+    }
+    if (config.nesterov && config.momentum == 0) {
+      return Error(
+          Code::kInvalidArgument,
+          "optimizer.nesterov needs optimizer.momentum above 0; set it, for example to 0.9");
+    }
+    return {};
+  }
+  if (!from_zero(config.epsilon)) return out_of_range("epsilon", config.epsilon, "0 or more");
+  if (config.kind == OptimizerKind::kAdagrad) return {};
+  if (!below_one(config.beta1)) {
+    return out_of_range("beta1", config.beta1, "at least 0 and less than 1");
+  }
+  if (!below_one(config.beta2)) {
+    return out_of_range("beta2", config.beta2, "at least 0 and less than 1");
+  }
+  return {};
+}
+
+std::unique_ptr<Optimizer> make(const OptimizerConfig& config, std::int64_t size) {
+  switch (config.kind) {
+    case OptimizerKind::kSgd:
+      return std::make_unique<Sgd>(config, size);
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      return std::make_unique<Adam>(config, size);
+    case OptimizerKind::kAdagrad:
+      return std::make_unique<Adagrad>(config, size);
+  }
+  TANDEM_CHECK(false && "an OptimizerKind without a class");
+  return nullptr;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Optimizer>> Optimizer::create(const OptimizerConfig& config,
+                                                     std::int64_t size) {
+  TANDEM_CHECK(size >= 0);
+  TANDEM_TRY(check(config));
+  try {
+    return make(config, size);
+  } catch (const std::bad_alloc&) {
+    return Error(
+        Code::kOutOfSpace,
+        fmt::format("the optimizer's state for {} parameters does not fit into memory; use "
+                    "a smaller model, or sgd without momentum, which keeps none",
+                    size));
+  }
+}
+
+void Optimizer::step(std::span<float> parameters, std::span<const float> gradients, double lr,
+                     std::span<const Range> trainable, double gradient_scale) {
+  TANDEM_CHECK(std::ssize(parameters) == size_ && std::ssize(gradients) == size_);
+  ++steps_;
+  begin_step(lr, gradient_scale, steps_);
+  for (const Range& range : trainable) {
+    TANDEM_CHECK(0 <= range.begin && range.begin <= range.end && range.end <= size_);
+    update(parameters.data(), gradients.data(), range);
+  }
+}
+
+void Optimizer::step(std::span<float> parameters, std::span<const float> gradients, double lr,
+                     double gradient_scale) {
+  const Range whole{0, size_};
+  step(parameters, gradients, lr, std::span(&whole, 1), gradient_scale);
+}
+
+void Optimizer::set_steps(std::int64_t steps) {
+  TANDEM_CHECK(steps >= 0);
+  steps_ = steps;
+}
+
+}  // namespace tandem::optim

@@ -1,0 +1,69 @@
+// Optimizers on flat float vectors: sgd (momentum, nesterov), adam, adamw and adagrad, with
+// PyTorch's arithmetic in PyTorch's order. A step reads and writes each array once, allocates
+// nothing, and gives the same bits on every instruction set. Workers hold one for the whole vector;
+// a parameter server holds one for its slice.
+//
+// The state is a few named arrays as long as the parameters, and a step count. Whoever saves
+// state() and steps() and puts them back continues with the same bits. Thread-compatible.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "optim/config.h"
+#include "optim/range.h"
+
+namespace tandem::optim {
+
+// One array of an optimizer's state, as checkpoints name it: "momentum", "exp_avg", "exp_avg_sq" or
+// "sum". The values may be written, to restore them.
+struct StateTensor {
+  std::string_view name;
+  std::span<float> values;
+};
+
+class Optimizer {
+ public:
+  // An optimizer of `size` parameters, its state all zeros. kInvalidArgument names the key that is
+  // out of range; kOutOfSpace when the state does not fit into memory.
+  static Result<std::unique_ptr<Optimizer>> create(const OptimizerConfig& config,
+                                                   std::int64_t size);
+  virtual ~Optimizer() = default;
+
+  // Updates the parameters in place. Only what `trainable` names is touched; ranges count from the
+  // start of `parameters`. Gradients are multiplied by `gradient_scale` as they are read, so that
+  // clipping by norm needs no pass of its own (optim/clip.h). REQUIRES: both spans have size()
+  // floats and do not overlap; ranges lie inside them.
+  void step(std::span<float> parameters, std::span<const float> gradients, double lr,
+            std::span<const Range> trainable, double gradient_scale = 1);
+  // The same for all parameters.
+  void step(std::span<float> parameters, std::span<const float> gradients, double lr,
+            double gradient_scale = 1);
+
+  // The arrays, always the same ones in the same order; none for sgd without momentum.
+  virtual std::vector<StateTensor> state() = 0;
+
+  std::int64_t size() const { return size_; }
+  // Steps done so far; adam's bias correction depends on it.
+  std::int64_t steps() const { return steps_; }
+  // REQUIRES: steps >= 0.
+  void set_steps(std::int64_t steps);
+
+ protected:
+  explicit Optimizer(std::int64_t size) : size_(size) {}
+
+ private:
+  // What the ranges of a step have in common. `steps` counts this step too.
+  virtual void begin_step(double lr, double gradient_scale, std::int64_t steps) = 0;
+  // REQUIRES: begin_step() was called; the range is checked.
+  virtual void update(float* parameters, const float* gradients, Range range) = 0;
+
+  const std::int64_t size_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace tandem::optim
