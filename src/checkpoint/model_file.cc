@@ -1,0 +1,110 @@
+#include "checkpoint/model_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+
+#include "base/file.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_writer.h"
+
+namespace tandem::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<fs::path> locate(const fs::path& path) {
+  std::error_code error;  // Any failure to look means that it is not there for us.
+  if (fs::is_directory(path, error)) {
+    const fs::path inside = path / kModelFileName;
+    if (fs::exists(inside, error)) return inside;
+    return Error(Code::kNotFound,
+                 fmt::format("{} holds no {}; is it the directory of a run that has finished?",
+                             path.string(), kModelFileName));
+  }
+  if (fs::exists(path, error)) return path;
+  return Error(
+      Code::kNotFound,
+      fmt::format("{} does not exist; name a .safetensors file or a run directory", path.string()));
+}
+
+// Nothing, when there is no manifest.
+Result<std::optional<Manifest>> read_manifest(const fs::path& model_path) {
+  const fs::path path = manifest_path(model_path);
+  const Result<std::string> json = read_file(path, kMostManifestBytes);
+  if (!json.ok()) {
+    if (json.error().code() == Code::kNotFound) return std::optional<Manifest>();
+    return json.error();
+  }
+  TANDEM_ASSIGN(Manifest manifest, parse_manifest(*json, path.string()));
+  return std::optional<Manifest>(std::move(manifest));
+}
+
+Status read_tensors(std::span<const std::byte> bytes, ModelFile& model) {
+  TANDEM_ASSIGN(Safetensors file, parse_safetensors(bytes, model.path.string()));
+  model.metadata = std::move(file.metadata);
+  for (const TensorEntry& entry : file.tensors) {
+    if (!is_float(entry.dtype)) {
+      model.skipped.push_back(fmt::format("{} ({})", entry.name, to_string(entry.dtype)));
+      continue;
+    }
+    TANDEM_ASSIGN(std::vector<float> values, read_floats(file, entry));
+    model.tensors.push_back({entry.name, entry.shape, std::move(values)});
+  }
+  return {};
+}
+
+Result<ModelFile> load(const fs::path& path) {
+  ModelFile model;
+  TANDEM_ASSIGN(model.path, locate(path));
+  TANDEM_ASSIGN(model.manifest, read_manifest(model.path));
+  TANDEM_ASSIGN(const MappedFile file, MappedFile::open(model.path));
+  if (model.manifest) {
+    TANDEM_TRY(check_manifest(*model.manifest, file.bytes(), model.path.string()));
+  }
+  TANDEM_TRY(read_tensors(file.bytes(), model));
+  return model;
+}
+
+}  // namespace
+
+const Tensor* ModelFile::find(std::string_view name) const {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [name](const Tensor& tensor) { return tensor.name == name; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+Result<ModelFile> load_model(const fs::path& path) {
+  try {
+    return load(path);
+  } catch (const std::bad_alloc&) {
+    return Error(Code::kOutOfSpace,
+                 fmt::format("{}: the model does not fit into memory", path.string()));
+  }
+}
+
+Result<Manifest> save_model(const fs::path& path, const ModelContent& content) {
+  std::vector<TensorView> tensors = content.parameters;
+  tensors.insert(tensors.end(), content.buffers.begin(), content.buffers.end());
+  TANDEM_ASSIGN(const std::string prefix, safetensors_prefix(tensors, content.metadata));
+  Manifest manifest = make_manifest(path.filename().string(), prefix, tensors);
+  TANDEM_TRY(write_file_atomic(path, safetensors_pieces(prefix, tensors)));
+  TANDEM_TRY(write_file_atomic(manifest_path(path), to_json(manifest)));
+  return manifest;
+}
+
+Result<Manifest> verify_model(const fs::path& path) {
+  TANDEM_ASSIGN(const fs::path found, locate(path));
+  TANDEM_ASSIGN(std::optional<Manifest> manifest, read_manifest(found));
+  if (!manifest) {
+    return Error(Code::kNotFound,
+                 fmt::format("{}: it cannot be verified, because its manifest {} is missing",
+                             found.string(), manifest_path(found).filename().string()));
+  }
+  TANDEM_ASSIGN(const MappedFile file, MappedFile::open(found));
+  TANDEM_TRY(check_manifest(*manifest, file.bytes(), found.string()));
+  return *std::move(manifest);
+}
+
+}  // namespace tandem::checkpoint

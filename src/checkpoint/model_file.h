@@ -1,0 +1,54 @@
+// A trained model on disk: model.safetensors and the manifest beside it. Saving is atomic for each
+// file, the manifest last; loading checks the manifest when there is one. Formats:
+// docs/model-files.md. No state; callers may use it from any thread, on different paths.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/tensor.h"
+
+namespace tandem::checkpoint {
+
+// The model's name in a run directory.
+inline constexpr std::string_view kModelFileName = "model.safetensors";
+
+struct ModelFile {
+  std::filesystem::path path;
+  Metadata metadata;
+  std::vector<Tensor> tensors;  // In the order of their data.
+  std::vector<std::string>
+      skipped;  // Tensors that hold no floats: "bn1.num_batches_tracked (I64)".
+  std::optional<Manifest> manifest;  // Absent for files that something else wrote.
+
+  // Null when there is none. Takes time in the number of tensors.
+  const Tensor* find(std::string_view name) const;
+};
+
+// Reads a .safetensors file, or the one in a run directory. When a manifest stands beside it, a
+// file that does not match is refused with kCorrupt.
+Result<ModelFile> load_model(const std::filesystem::path& path);
+
+// What is to be saved, in slot order.
+struct ModelContent {
+  std::vector<TensorView> parameters;
+  std::vector<TensorView> buffers;
+  Metadata metadata;
+};
+
+// Writes the model file (parameters, then buffers) and then its manifest, which is returned. On
+// failure an older model at `path` is as it was, or replaced as a whole.
+Result<Manifest> save_model(const std::filesystem::path& path, const ModelContent& content);
+
+// Checks the file against its manifest, tensor by tensor. kNotFound when one of the two is missing;
+// kCorrupt names the tensor that differs.
+Result<Manifest> verify_model(const std::filesystem::path& path);
+
+}  // namespace tandem::checkpoint
