@@ -1,0 +1,116 @@
+#include "data/inputs.h"
+
+#include <fmt/format.h>
+
+#include <new>
+#include <numeric>
+#include <set>
+
+#include "base/check.h"
+#include "data/characters.h"
+#include "data/idx.h"
+#include "data/memory.h"
+#include "data/npy.h"
+#include "data/source_kinds.h"
+#include "data/table.h"
+
+namespace tandem::data {
+namespace {
+
+Error invalid(std::string message) {
+  return Error(Code::kInvalidArgument, std::move(message));
+}
+
+Status check_encoding(const Spec& spec, const Encoding& encoding) {
+  const std::size_t groups = encoding.normalisation.mean.size();
+  std::int64_t width = 0;
+  for (const Column& column : encoding.columns) width += column.width();
+  const bool fits = groups > 0 && groups == encoding.normalisation.inverse_deviation.size() &&
+                    spec.sample_size() % static_cast<std::int64_t>(groups) == 0 &&
+                    (encoding.columns.empty() || width == spec.sample_size());
+  if (fits) return {};
+  return Error(Code::kCorrupt,
+               "the model's data encoding does not fit its inputs; the model file is damaged");
+}
+
+// An array of one sample may lack the first dimension (28x28), and one of single numbers the last.
+void add_sample_dimension(Array& array, const Spec& spec) {
+  const bool has_it = array.rank() > 1 && array.shape[0] == 1;
+  if (array.count() == spec.sample_size() && !has_it) array.shape.insert(array.shape.begin(), 1);
+  if (array.rank() == 1 && spec.sample_size() == 1) array.shape.push_back(1);
+}
+
+Result<Features> features_of_array(std::string content, ArrayFormat format, const Spec& spec) {
+  TANDEM_ASSIGN(ArrayFile file, parse_array(std::move(content), format));
+  const std::string found = describe(file.array.shape);
+  add_sample_dimension(file.array, spec);
+  TANDEM_ASSIGN(ShapedFeatures taken, take_samples(std::move(file)));
+  if (taken.features.width == spec.sample_size()) return std::move(taken.features);
+  return invalid(
+      fmt::format("an array {} does not hold samples of {}, which the model was trained on", found,
+                  describe(spec.shape)));
+}
+
+// A first row without numbers is a header; so is one that has all the names that the model knows.
+Result<Csv> parse_table(std::string_view text, const Encoding& encoding) {
+  TANDEM_ASSIGN(Csv csv, parse_csv(text, Header::kAuto));
+  if (!csv.header().empty()) return csv;
+  std::set<std::string_view> first;
+  for (std::int64_t column = 0; column < csv.columns(); ++column) first.insert(csv.cell(0, column));
+  for (const Column& column : encoding.columns) {
+    if (column.name.empty() || !first.contains(column.name)) return csv;
+  }
+  return encoding.columns.empty() ? std::move(csv) : parse_csv(text, Header::kYes);
+}
+
+Result<Features> features_of_table(std::string_view text, const Spec& spec,
+                                   const Encoding& encoding) {
+  Encoding columns = encoding;
+  // A model of images reads a table of their pixels.
+  if (columns.columns.empty()) columns.columns.resize(static_cast<std::size_t>(spec.sample_size()));
+  TANDEM_ASSIGN(const Csv csv, parse_table(text, columns));
+  TANDEM_ASSIGN(const auto places, find_columns(csv, columns));
+  return encode_columns(csv, columns.columns, places);
+}
+
+Result<Features> read_features(const std::filesystem::path& path, const Spec& spec,
+                               const Encoding& encoding) {
+  TANDEM_ASSIGN(std::string content, read_content(path));
+  auto features = [&]() -> Result<Features> {
+    if (is_npy(content)) return features_of_array(std::move(content), ArrayFormat::kNpy, spec);
+    if (is_idx(content)) return features_of_array(std::move(content), ArrayFormat::kIdx, spec);
+    if (path.extension() == ".npy") return parse_npy(content).error();
+    return features_of_table(content, spec, encoding);
+  }();
+  if (!features.ok()) return std::move(features).error().within(path.string());
+  return features;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Dataset>> read_inputs(const std::filesystem::path& path,
+                                                   const Spec& spec, const Encoding& encoding) {
+  if (spec.input != Input::kFloats) {
+    return invalid("the model reads text; give it a prompt instead of a file of numbers");
+  }
+  TANDEM_TRY(check_encoding(spec, encoding));
+  try {
+    TANDEM_ASSIGN(Features features, read_features(path, spec, encoding));
+    std::vector<std::uint32_t> rows(static_cast<std::size_t>(features.count));
+    std::iota(rows.begin(), rows.end(), 0U);
+    return std::shared_ptr<const Dataset>(std::make_shared<const SampleSet>(
+        spec, std::make_shared<const Features>(std::move(features)), nullptr,
+        encoding.normalisation, std::move(rows)));
+  } catch (const std::bad_alloc&) {
+    return Error(Code::kOutOfSpace, fmt::format("{}: not enough memory to hold it", path.string()));
+  }
+}
+
+Result<std::vector<std::int32_t>> encode_prompt(std::string_view prompt, const Spec& spec) {
+  TANDEM_CHECK(spec.input == Input::kTokens);
+  auto tokens = encode_text(prompt, spec.class_names);
+  if (!tokens.ok()) return std::move(tokens).error().within("prompt");
+  return std::vector<std::int32_t>(tokens->begin(), tokens->end());
+}
+
+}  // namespace tandem::data

@@ -1,0 +1,97 @@
+#include "data/source.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <exception>
+#include <new>
+#include <numeric>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "data/gzip.h"
+#include "data/memory.h"
+#include "data/source_kinds.h"
+
+namespace tandem::data {
+namespace {
+
+constexpr std::array<std::string_view, 5> kSources = {"digits", "idx", "csv", "npy", "text"};
+
+Result<Parts> load_kind(const SourceConfig& config, const std::filesystem::path& directory) {
+  if (config.source == "digits") return load_digits(config);
+  if (config.source == "idx" || config.source == "npy") return load_arrays(config, directory);
+  if (config.source == "csv") return load_table(config, directory);
+  if (config.source == "text") return load_text(config, directory);
+  const std::string_view meant = nearest(config.source, kSources);
+  return Error(Code::kInvalidArgument,
+               fmt::format("unknown data.source \"{}\"; {}", config.source,
+                           meant.empty() ? fmt::format("known are {}", fmt::join(kSources, ", "))
+                                         : fmt::format("did you mean \"{}\"?", meant)));
+}
+
+}  // namespace
+
+Result<Parts> load(const SourceConfig& config, const std::filesystem::path& base_directory) {
+  try {
+    return load_kind(config, base_directory);
+  } catch (const std::bad_alloc&) {
+    return Error(Code::kOutOfSpace,
+                 fmt::format("not enough memory for the data of source \"{}\"", config.source));
+  } catch (const std::exception& exception) {
+    return Error(Code::kInternal, fmt::format("load data: {}", exception.what()));
+  }
+}
+
+Result<std::string> read_content(const std::filesystem::path& path) {
+  TANDEM_ASSIGN(std::string content, read_file(path));
+  if (!is_gzip(content)) return content;
+  auto inflated = inflate_gzip(content);
+  if (!inflated.ok()) return std::move(inflated).error().within(path.string());
+  return inflated;
+}
+
+Parts make_parts(Spec spec, Encoding encoding, const Labelling& labelling, const Split& split,
+                 const LabelledSamples& all, const LabelledSamples& own_test) {
+  spec.target = labelling.target;
+  spec.classes = static_cast<std::int64_t>(labelling.class_names.size());
+  spec.class_names = labelling.class_names;
+  spec.target_width = labelling.target == Target::kValue ? labelling.width : 0;
+  const auto part = [&](const LabelledSamples& samples, std::vector<std::uint32_t> rows) {
+    return std::make_shared<const SampleSet>(spec, samples.features, samples.targets,
+                                             encoding.normalisation, std::move(rows));
+  };
+  Parts parts;
+  parts.train = part(all, split.train);
+  parts.validation = part(all, split.validation);
+  if (own_test.features) {
+    std::vector<std::uint32_t> rows(static_cast<std::size_t>(own_test.features->count));
+    std::iota(rows.begin(), rows.end(), 0U);
+    parts.test = part(own_test, std::move(rows));
+  } else {
+    parts.test = part(all, split.test);
+  }
+  parts.spec = std::move(spec);
+  parts.encoding = std::move(encoding);
+  return parts;
+}
+
+Result<std::filesystem::path> required_path(std::string_view key, const std::string& value,
+                                            const SourceConfig& config,
+                                            const std::filesystem::path& directory) {
+  if (!value.empty()) return directory / value;
+  return Error(Code::kInvalidArgument,
+               fmt::format("data.{} is not set; source = \"{}\" needs it", key, config.source));
+}
+
+Result<Task> parse_task(const SourceConfig& config) {
+  if (config.task == "auto") return Task::kAuto;
+  if (config.task == "classes") return Task::kClasses;
+  if (config.task == "values") return Task::kValues;
+  return Error(
+      Code::kInvalidArgument,
+      fmt::format("data.task = \"{}\" is not known; use auto, classes or values", config.task));
+}
+
+}  // namespace tandem::data

@@ -1,0 +1,35 @@
+// What a job file says in [data], and how it becomes a data set in memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "base/result.h"
+#include "data/dataset.h"
+
+namespace tandem::data {
+
+struct SourceConfig {
+  std::string source = "digits";  // digits, idx, csv, npy, text.
+  std::string images, labels, test_images,
+      test_labels;        // idx, npy (arrays); .gz is recognised by content.
+  std::string path;       // csv, text.
+  std::string test_path;  // csv, text: a test part of its own; "": cut from `path`.
+  std::string
+      label;  // csv: a column's name, or its number from 0 (negative: from the end). "": the last.
+  std::string header = "auto";  // csv: auto, yes, no.
+  std::string task = "auto";    // csv, npy: auto, classes, values (regression).
+  std::int64_t context = 64;    // text: characters a sample.
+  std::int64_t stride = 0;      // text: characters between samples; 0: the context.
+  double validation = 0.1;      // Share of the training part, by index.
+  double test = 0.2;            // Share of the whole when there is no test part of its own.
+  bool normalise = true;
+  std::int64_t prefetch = 1;  // Threads that prepare batches ahead; 0: none.
+};
+
+// Loads the set into memory. Relative paths are taken from `base_directory` (the job file's).
+// Errors name the file, the place in it, and what was expected.
+Result<Parts> load(const SourceConfig& config, const std::filesystem::path& base_directory);
+
+}  // namespace tandem::data

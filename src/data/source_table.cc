@@ -1,0 +1,124 @@
+// The source `csv`.
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "data/csv.h"
+#include "data/source_kinds.h"
+#include "data/table.h"
+
+namespace tandem::data {
+namespace {
+
+struct TableFile {
+  std::unique_ptr<std::string> content;  // At a fixed place: `csv` looks into it.
+  Csv csv;
+};
+
+Result<Header> parse_header(const std::string& header) {
+  if (header == "auto") return Header::kAuto;
+  if (header == "yes") return Header::kYes;
+  if (header == "no") return Header::kNo;
+  return Error(Code::kInvalidArgument,
+               fmt::format("data.header = \"{}\" is not known; use auto, yes or no", header));
+}
+
+Result<TableFile> read_table(const std::filesystem::path& path, Header header) {
+  TANDEM_ASSIGN(std::string content, read_content(path));
+  TableFile file;
+  file.content = std::make_unique<std::string>(std::move(content));
+  auto csv = parse_csv(*file.content, header);
+  if (!csv.ok()) return std::move(csv).error().within(path.string());
+  file.csv = std::move(csv).value();
+  return file;
+}
+
+// Numbers are normalised; a category's inputs stay 0 and 1.
+Normalisation normalise_numbers(const Features& features, const Split& split,
+                                const std::vector<Column>& columns) {
+  Normalisation normalisation = learn_normalisation(features, split.train, features.width);
+  std::size_t input = 0;
+  for (const Column& column : columns) {
+    for (std::size_t i = 0; i < column.categories.size(); ++i) {
+      normalisation.mean[input + i] = 0.0F;
+      normalisation.inverse_deviation[input + i] = 1.0F;
+    }
+    input += static_cast<std::size_t>(column.width());
+  }
+  return normalisation;
+}
+
+Result<LabelledSamples> encode(const Csv& csv, std::int64_t label,
+                               const std::vector<Column>& columns,
+                               const std::vector<std::int64_t>& places,
+                               const Labelling& labelling) {
+  TANDEM_ASSIGN(Features features, encode_columns(csv, columns, places));
+  TANDEM_ASSIGN(Targets targets, encode_labels(csv, label, labelling));
+  return LabelledSamples{std::make_shared<const Features>(std::move(features)),
+                         std::make_shared<const Targets>(std::move(targets))};
+}
+
+// Everything that is learnt from the training file, and its samples.
+struct Learnt {
+  Spec spec;
+  Encoding encoding;
+  Labelling labelling;
+  Split split;
+  LabelledSamples samples;
+};
+
+Result<Learnt> learn(const Csv& csv, const SourceConfig& config, Shares shares) {
+  Learnt learnt;
+  TANDEM_ASSIGN(const Task task, parse_task(config));
+  TANDEM_ASSIGN(const std::int64_t label, find_label(csv, config.label));
+  TANDEM_ASSIGN(learnt.split, split_samples(csv.rows(), shares));
+  TANDEM_ASSIGN(learnt.labelling, learn_labels(csv, label, task));
+  Encoding& encoding = learnt.encoding;
+  TANDEM_ASSIGN(encoding.columns, learn_columns(csv, label, learnt.split.train));
+  encoding.label_column = label;
+  if (!csv.header().empty()) encoding.label_name = csv.header()[static_cast<std::size_t>(label)];
+  std::vector<std::int64_t> places(encoding.columns.size());
+  std::iota(places.begin(), places.end(), 0);
+  for (std::int64_t& place : places) place += place >= label;
+  TANDEM_ASSIGN(learnt.samples, encode(csv, label, encoding.columns, places, learnt.labelling));
+  const Features& features = *learnt.samples.features;
+  learnt.spec.shape = {features.width};
+  encoding.normalisation = config.normalise
+                               ? normalise_numbers(features, learnt.split, encoding.columns)
+                               : no_normalisation(features.width);
+  return learnt;
+}
+
+// The test file has the training file's columns: by name when both have a header, by place
+// otherwise.
+Result<LabelledSamples> encode_test(const Csv& csv, const Learnt& learnt) {
+  TANDEM_ASSIGN(const auto places, find_columns(csv, learnt.encoding));
+  const bool named = !csv.header().empty() && !learnt.encoding.label_name.empty();
+  TANDEM_ASSIGN(const std::int64_t label,
+                find_label(csv, named ? learnt.encoding.label_name
+                                      : std::to_string(learnt.encoding.label_column)));
+  return encode(csv, label, learnt.encoding.columns, places, learnt.labelling);
+}
+
+}  // namespace
+
+Result<Parts> load_table(const SourceConfig& config, const std::filesystem::path& directory) {
+  TANDEM_ASSIGN(const Header header, parse_header(config.header));
+  TANDEM_ASSIGN(const auto path, required_path("path", config.path, config, directory));
+  TANDEM_ASSIGN(const TableFile file, read_table(path, header));
+  const bool has_test = !config.test_path.empty();
+  auto learnt = learn(file.csv, config, {config.validation, has_test ? 0 : config.test});
+  if (!learnt.ok()) return std::move(learnt).error().within(path.string());
+  LabelledSamples own_test;
+  if (has_test) {
+    const auto test_path = directory / config.test_path;
+    TANDEM_ASSIGN(const TableFile test_file, read_table(test_path, header));
+    auto encoded = encode_test(test_file.csv, *learnt);
+    if (!encoded.ok()) return std::move(encoded).error().within(test_path.string());
+    own_test = std::move(encoded).value();
+  }
+  return make_parts(std::move(learnt->spec), std::move(learnt->encoding), learnt->labelling,
+                    learnt->split, learnt->samples, own_test);
+}
+
+}  // namespace tandem::data
