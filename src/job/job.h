@@ -1,0 +1,59 @@
+// A job: what a user submits. Parsed once from TOML (job/parse.h), validated, then passed down as
+// plain values. Every default here is the documented one; docs/job-file.md is checked against the
+// schema in job/schema.h.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "arch/arch.h"
+#include "data/source.h"
+#include "optim/config.h"
+
+namespace tandem::job {
+
+struct Model {
+  arch::ModelConfig config;
+  std::string init_from;            // A model.safetensors, or a run directory, to start from.
+  std::vector<std::string> freeze;  // Globs of slot names that are not trained.
+};
+
+struct Train {
+  std::int64_t epochs = 10;
+  std::int64_t steps = 0;   // Stop after so many steps; 0: epochs decide.
+  std::int64_t batch = 64;  // Global.
+  std::uint64_t seed = 1;
+  std::int64_t threads = 1;  // Kernel threads of each worker.
+  arch::Loss loss;
+  optim::OptimizerConfig optimizer;
+  optim::ScheduleConfig schedule;
+  optim::ClipConfig clip;
+  std::int64_t eval_every_epochs = 1;
+  std::int64_t early_stop_patience =
+      0;  // Evaluations without improvement; 0: off. [train.early_stop]
+  std::string early_stop_metric =
+      "loss";  // loss, accuracy; of the validation part (test if that is empty).
+  double early_stop_min_delta = 0;
+  double report_every_s =
+      1.0;  // Interval of progress lines and metrics.jsonl. train.report_every_s
+};
+
+struct Cluster {
+  std::int64_t workers = 1;
+  std::int64_t lanes = 0;  // 0: as many as workers.
+  std::string strategy = "allreduce";
+};
+
+struct Job {
+  std::string name;
+  Model model;
+  data::SourceConfig data;
+  Train train;
+  Cluster cluster;
+
+  std::int64_t lanes() const { return cluster.lanes > 0 ? cluster.lanes : cluster.workers; }
+};
+
+}  // namespace tandem::job

@@ -1,0 +1,231 @@
+// The keys of the job file but those of [train] (keys_train.cc) and of layers (keys_layer.cc). The
+// order of rows is the order of printing; a selector stands before what it selects.
+#include "job/keys.h"
+
+namespace tandem::job {
+namespace {
+
+template <auto... path>
+Field model() {
+  return field<Job, &Job::model, path...>();
+}
+
+template <auto... path>
+Field config() {
+  return field<Job, &Job::model, &Model::config, path...>();
+}
+
+template <auto... path>
+Field data_() {
+  return field<Job, &Job::data, path...>();
+}
+
+template <auto... path>
+Field cluster() {
+  return field<Job, &Job::cluster, path...>();
+}
+
+}  // namespace
+
+std::vector<Word> init_words() {
+  return {{"default", "what PyTorch does for the layer; normal with deviation 0.02 in gpt"},
+          {"kaiming", "normal, deviation √(2 / inputs): for relu"},
+          {"xavier", "uniform, half-width √(6 / (inputs + outputs)): for tanh"},
+          {"normal", "normal, deviation 0.02"},
+          {"zeros", "all zero"}};
+}
+
+std::vector<Key> model_keys() {
+  using Config = arch::ModelConfig;
+  const std::string_view kind = "model.kind";
+  return {
+      {.path = "model.kind",
+       .field = config<&Config::kind>(),
+       .meaning = "Which model to train.",
+       .words = {{"softmax", "one linear layer: logistic regression over classes"},
+                 {"mlp", "linear layers of `hidden` widths with relu between them"},
+                 {"cnn",
+                  "two 3x3 convolutions (32 and 64 channels), a 2x2 max pool, a linear layer of "
+                  "128; for images"},
+                 {"resnet18", "the residual network for images of 3x32x32"},
+                 {"gpt", "a character-level decoder; for `source = \"text\"`"},
+                 {"layers", "the list in `layers`, in order"}},
+       .presence = Presence::kRequired},
+      {.path = "model.layers",
+       .field = config<&Config::layers>(),
+       .meaning = "The layers, in order, each a table of its own keys (see below); a bare word is "
+                  "a layer's kind.",
+       .when = {kind, {"layers"}},
+       .presence = Presence::kRequired},
+      {.path = "model.hidden",
+       .field = config<&Config::hidden>(),
+       .meaning = "Widths of the hidden layers.",
+       .range = from_to(1, kMostWidth),
+       .when = {kind, {"mlp"}},
+       .fallback = "[512, 512]"},
+      {.path = "model.dropout",
+       .field = config<&Config::dropout>(),
+       .meaning = "Share of the activations that is dropped in training.",
+       .range = kShare,
+       .when = {kind, {"mlp", "cnn", "gpt"}}},
+      {.path = "model.width",
+       .field = config<&Config::width>(),
+       .meaning = "Numbers that stand for one character inside the model; a multiple of `heads`.",
+       .range = from_to(1, kMostWidth),
+       .when = {kind, {"gpt"}}},
+      {.path = "model.heads",
+       .field = config<&Config::heads>(),
+       .meaning = "Attention heads of each block.",
+       .range = from_to(1, kMostWidth),
+       .when = {kind, {"gpt"}}},
+      {.path = "model.blocks",
+       .field = config<&Config::blocks>(),
+       .meaning = "Decoder blocks.",
+       .range = from_to(1, 1024),
+       .when = {kind, {"gpt"}}},
+      {.path = "model.init",
+       .field = config<&Config::init>(),
+       .meaning = "How weights start, where a layer does not say.",
+       .words = init_words()},
+      {.path = "model.init_from",
+       .field = model<&Model::init_from>(),
+       .meaning = "A `model.safetensors` or a run directory whose weights to start from, where "
+                  "name and shape match."},
+      {.path = "model.freeze",
+       .field = model<&Model::freeze>(),
+       .meaning = "Patterns of parameter names that are not trained, such as `\"conv*\"`."},
+  };
+}
+
+std::vector<Key> data_keys() {
+  using Source = data::SourceConfig;
+  const std::string_view source = "data.source";
+  const When arrays = {source, {"idx", "npy"}};
+  const When files = {source, {"csv", "text"}};
+  const When csv = {source, {"csv"}};
+  const When text = {source, {"text"}};
+  return {
+      {.path = "data.source",
+       .field = data_<&Source::source>(),
+       .meaning = "Where the data comes from.",
+       .words = {{"digits", "1,797 handwritten digits of 8x8, inside Tandem"},
+                 {"idx", "the files of MNIST and Fashion-MNIST, plain or gzip"},
+                 {"csv", "a table of numbers and categories"},
+                 {"npy", "two NumPy arrays"},
+                 {"text", "plain text, for character models"}}},
+      {.path = "data.images",
+       .field = data_<&Source::images>(),
+       .meaning = "File of the inputs.",
+       .when = arrays,
+       .presence = Presence::kRequired},
+      {.path = "data.labels",
+       .field = data_<&Source::labels>(),
+       .meaning = "File of the classes or values.",
+       .when = arrays,
+       .presence = Presence::kRequired},
+      {.path = "data.test_images",
+       .field = data_<&Source::test_images>(),
+       .meaning = "File of the test part's inputs; without it `test` cuts a share.",
+       .when = arrays},
+      {.path = "data.test_labels",
+       .field = data_<&Source::test_labels>(),
+       .meaning = "File of the test part's classes or values.",
+       .when = arrays},
+      {.path = "data.path",
+       .field = data_<&Source::path>(),
+       .meaning = "The file.",
+       .when = files,
+       .presence = Presence::kRequired},
+      {.path = "data.test_path",
+       .field = data_<&Source::test_path>(),
+       .meaning = "File of the test part; without it `test` cuts a share.",
+       .when = files},
+      {.path = "data.label",
+       .field = data_<&Source::label>(),
+       .meaning = "The column to predict: its name, or its number from 0 (negative: from the end). "
+                  "Without it: the last.",
+       .when = csv,
+       .accepts = Accepts::kIntegerToo},
+      {.path = "data.header",
+       .field = data_<&Source::header>(),
+       .meaning = "Whether the first row names the columns.",
+       .words = {{"auto", "it does when it has no number where the next row has one"},
+                 {"yes", "it does"},
+                 {"no", "it is data"}},
+       .when = csv},
+      {.path = "data.task",
+       .field = data_<&Source::task>(),
+       .meaning = "What the label is.",
+       .words = {{"auto", "decided by looking at the labels"},
+                 {"classes", "one of several classes"},
+                 {"values", "a number to come close to (regression)"}},
+       .when = {source, {"csv", "npy"}}},
+      {.path = "data.context",
+       .field = data_<&Source::context>(),
+       .meaning = "Characters in a sample.",
+       .range = from_to(1, 1 << 20),
+       .when = text},
+      {.path = "data.stride",
+       .field = data_<&Source::stride>(),
+       .meaning = "Characters from the start of a sample to that of the next; 0: the context.",
+       .range = from_to(0, kMostCount),
+       .when = text},
+      {.path = "data.validation",
+       .field = data_<&Source::validation>(),
+       .meaning = "Share of the training part that is kept for evaluation while training.",
+       .range = kShare},
+      {.path = "data.test",
+       .field = data_<&Source::test>(),
+       .meaning =
+           "Share of the whole that becomes the test part, where the data has none of its own.",
+       .range = kShare},
+      {.path = "data.normalise",
+       .field = data_<&Source::normalise>(),
+       .meaning = "Bring inputs to mean 0 and deviation 1, as measured on the training part.",
+       .when = {source, {"digits", "idx", "csv", "npy"}}},
+      {.path = "data.prefetch",
+       .field = data_<&Source::prefetch>(),
+       .meaning = "Threads that prepare batches ahead; 0: none. It does not change the result.",
+       .range = from_to(0, 64)},
+  };
+}
+
+std::vector<Key> cluster_keys() {
+  return {
+      {.path = "cluster.workers",
+       .field = cluster<&Cluster::workers>(),
+       .meaning = "Worker processes. This version runs one.",
+       .range = from_to(1, kMostWidth)},
+      {.path = "cluster.lanes",
+       .field = cluster<&Cluster::lanes>(),
+       .meaning = "Data-parallel slots that share a batch; the result depends on them, not on the "
+                  "workers. "
+                  "0: as many as workers.",
+       .range = from_to(0, kMostWidth)},
+      {.path = "cluster.strategy",
+       .field = cluster<&Cluster::strategy>(),
+       .meaning = "How the lanes' gradients meet.",
+       .words = {{"allreduce", "they are summed in every step"}}},
+  };
+}
+
+const Schema& job_schema() {
+  static const Schema schema([] {
+    std::vector<Key> keys = {
+        {.path = "name",
+         .field = field<Job, &Job::name>(),
+         .meaning = "Names the run's directory. Without it: the job file's name without `.toml`."}};
+    for (const std::vector<Key>& part : {model_keys(), data_keys(), train_keys(), cluster_keys()}) {
+      keys.insert(keys.end(), part.begin(), part.end());
+    }
+    return keys;
+  }());
+  return schema;
+}
+
+const Schema& layer_schema() {
+  static const Schema schema(layer_keys());
+  return schema;
+}
+
+}  // namespace tandem::job

@@ -1,0 +1,190 @@
+#include "job/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::job {
+namespace {
+
+// What is wrong, and at the value of which key.
+struct Broken {
+  std::string_view at;
+  std::string message;
+  std::string help;
+};
+
+struct Rule {
+  std::vector<std::string_view> about;  // The keys that it compares.
+  std::optional<Broken> (*check)(const Job& job);
+};
+
+std::optional<Broken> name_is_a_directory(const Job& job) {
+  constexpr std::size_t kLongest = 100;
+  const bool plain = std::none_of(job.name.begin(), job.name.end(), [](char c) {
+    return static_cast<unsigned char>(c) <= 0x20 || c == '/' || c == '\\' || c == 0x7f;
+  });
+  const bool starts_well = !job.name.empty() && job.name[0] != '.' && job.name[0] != '-';
+  if (plain && starts_well && job.name.size() <= kLongest) return std::nullopt;
+  return Broken{"name", "`name` must be fit to name a directory",
+                "up to 100 letters, digits, `-`, `_` and `.`, starting with a letter or digit"};
+}
+
+std::optional<Broken> heads_divide_width(const Job& job) {
+  const arch::ModelConfig& model = job.model.config;
+  if (model.kind != "gpt" || model.width % model.heads == 0) return std::nullopt;
+  return Broken{"model.heads",
+                fmt::format("{} heads do not divide a width of {}", model.heads, model.width),
+                "`model.width` must be a multiple of `model.heads`"};
+}
+
+std::optional<Broken> text_needs_a_text_model(const Job& job) {
+  const std::string& kind = job.model.config.kind;
+  if (job.data.source != "text" || kind == "gpt" || kind == "layers") return std::nullopt;
+  return Broken{"model.kind", fmt::format("model `{}` cannot read text", kind),
+                "use \"gpt\", or \"layers\" that start with an embedding"};
+}
+
+std::optional<Broken> gpt_needs_text(const Job& job) {
+  if (job.model.config.kind != "gpt" || job.data.source == "text") return std::nullopt;
+  return Broken{
+      "model.kind",
+      fmt::format("model `gpt` reads text, but the data's source is `{}`", job.data.source),
+      "write source = \"text\" and `path` in [data]"};
+}
+
+std::optional<Broken> test_files_come_in_pairs(const Job& job) {
+  if (job.data.test_images.empty() == job.data.test_labels.empty()) return std::nullopt;
+  const bool images = !job.data.test_images.empty();
+  return Broken{images ? "data.test_images" : "data.test_labels",
+                fmt::format("`data.test_{}` is given without `data.test_{}`",
+                            images ? "images" : "labels", images ? "labels" : "images"),
+                "give both, or neither"};
+}
+
+std::optional<Broken> shares_leave_something(const Job& job) {
+  const data::SourceConfig& data = job.data;
+  const bool own_test = !data.test_images.empty() || !data.test_path.empty();
+  if (own_test || data.validation + data.test < 1) return std::nullopt;
+  return Broken{"data.validation",
+                fmt::format("validation = {} and test = {} leave nothing to train on",
+                            data.validation, data.test),
+                "their sum must be less than 1"};
+}
+
+std::optional<Broken> values_need_a_loss_for_values(const Job& job) {
+  if (job.data.task != "values" || job.train.loss.kind != arch::LossKind::kCrossEntropy)
+    return std::nullopt;
+  return Broken{"train.loss", "`cross_entropy` is for classes, but data.task is \"values\"",
+                "use \"mse\""};
+}
+
+std::optional<Broken> text_needs_cross_entropy(const Job& job) {
+  if (job.data.source != "text" || job.train.loss.kind == arch::LossKind::kCrossEntropy)
+    return std::nullopt;
+  return Broken{"train.loss", "a model of text predicts characters, which are classes",
+                "use \"cross_entropy\""};
+}
+
+std::optional<Broken> some_class_counts(const Job& job) {
+  const std::vector<float>& weights = job.train.loss.class_weights;
+  if (weights.empty() ||
+      std::any_of(weights.begin(), weights.end(), [](float w) { return w > 0; })) {
+    return std::nullopt;
+  }
+  return Broken{"train.loss.class_weights", "all class weights are 0, so nothing could be learnt",
+                "at least one must be more than 0"};
+}
+
+std::optional<Broken> nesterov_needs_momentum(const Job& job) {
+  const optim::OptimizerConfig& optimizer = job.train.optimizer;
+  if (!optimizer.nesterov || optimizer.momentum > 0) return std::nullopt;
+  return Broken{"train.optimizer.nesterov", "`nesterov` needs momentum",
+                "add `momentum`, such as momentum = 0.9"};
+}
+
+std::optional<Broken> schedule_goes_down(const Job& job) {
+  const double lr = job.train.optimizer.lr, least = job.train.schedule.min_lr;
+  if (least <= lr) return std::nullopt;
+  return Broken{"train.schedule.min_lr",
+                fmt::format("`min_lr` {} is above the learning rate {}", least, lr),
+                "it must be at most `train.optimizer.lr`"};
+}
+
+std::optional<Broken> warmup_ends(const Job& job) {
+  const std::int64_t warmup = job.train.schedule.warmup_steps, steps = job.train.steps;
+  if (steps == 0 || warmup <= steps) return std::nullopt;
+  return Broken{"train.schedule.warmup_steps",
+                fmt::format("the warm-up of {} steps does not end within {} steps", warmup, steps),
+                "it must be at most `train.steps`"};
+}
+
+std::optional<Broken> accuracy_needs_classes(const Job& job) {
+  if (job.train.early_stop_metric != "accuracy" || job.data.task != "values") return std::nullopt;
+  return Broken{"train.early_stop.metric", "there is no accuracy where data.task is \"values\"",
+                "use \"loss\""};
+}
+
+std::optional<Broken> one_worker(const Job& job) {
+  if (job.cluster.workers == 1) return std::nullopt;
+  return Broken{"cluster.workers",
+                fmt::format("this version runs one worker process, not {}", job.cluster.workers),
+                "use `lanes` for data-parallel slots inside it"};
+}
+
+std::optional<Broken> lanes_share_a_batch(const Job& job) {
+  if (job.cluster.lanes <= job.train.batch) return std::nullopt;
+  return Broken{
+      "cluster.lanes",
+      fmt::format("{} lanes cannot share a batch of {}", job.cluster.lanes, job.train.batch),
+      "each lane needs at least one sample: use fewer lanes or a larger `train.batch`"};
+}
+
+std::vector<Rule> rules() {
+  return {
+      {{"name"}, name_is_a_directory},
+      {{"model.width", "model.heads"}, heads_divide_width},
+      {{"model.kind", "data.source"}, text_needs_a_text_model},
+      {{"model.kind", "data.source"}, gpt_needs_text},
+      {{"data.test_images", "data.test_labels"}, test_files_come_in_pairs},
+      {{"data.validation", "data.test", "data.test_images", "data.test_path"},
+       shares_leave_something},
+      {{"data.task", "train.loss", "train.loss.kind"}, values_need_a_loss_for_values},
+      {{"data.source", "train.loss", "train.loss.kind"}, text_needs_cross_entropy},
+      {{"train.loss.class_weights"}, some_class_counts},
+      {{"train.optimizer.nesterov", "train.optimizer.momentum"}, nesterov_needs_momentum},
+      {{"train.schedule.min_lr", "train.optimizer.lr"}, schedule_goes_down},
+      {{"train.schedule.warmup_steps", "train.steps"}, warmup_ends},
+      {{"train.early_stop.metric", "data.task"}, accuracy_needs_classes},
+      {{"cluster.workers"}, one_worker},
+      {{"cluster.lanes", "train.batch"}, lanes_share_a_batch},
+  };
+}
+
+}  // namespace
+
+void check_rules(const Job& job, Findings& findings) {
+  for (const Rule& rule : rules()) {
+    const bool known =
+        std::none_of(rule.about.begin(), rule.about.end(),
+                     [&](std::string_view path) { return findings.failed.contains(path); });
+    if (!known) continue;
+    std::optional<Broken> broken = rule.check(job);
+    if (!broken) continue;
+    // The mistake may lie in a key that was left at its default: point then at another key of the
+    // rule.
+    std::string_view at = broken->at;
+    for (std::string_view path : rule.about) {
+      if (!findings.locations.has(at) && findings.locations.has(path)) at = path;
+    }
+    findings.mistakes.add(findings.locations.value(at), std::move(broken->message),
+                          std::move(broken->help));
+  }
+}
+
+}  // namespace tandem::job
