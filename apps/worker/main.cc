@@ -1,0 +1,78 @@
+// tandem-worker: the program that computes. Started by `tandem`; see apps/tandem/.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "commands.h"
+
+namespace tandem::worker {
+namespace {
+
+// Adds the sub-commands; the chosen one leaves how it ended in `status`.
+void add_train(CLI::App& app, Status& status) {
+  auto options = std::make_shared<TrainOptions>();
+  CLI::App* command = app.add_subcommand("train", "Train the job of a run directory");
+  command->add_option("--run", options->run_directory)->required();
+  command->add_option("--base-directory", options->base_directory)->required();
+  command->add_option("--control", options->control)->required();
+  const CLI::Option* dry_run = command->add_flag("--dry-run");
+  command->callback([options, dry_run, &status] {
+    if (dry_run->count() > 0) options->rehearsal = train::Rehearsal::kOneStep;
+    status = train(*options);
+  });
+}
+
+void add_eval(CLI::App& app, Status& status) {
+  auto options = std::make_shared<EvalOptions>();
+  CLI::App* command = app.add_subcommand("eval", "Evaluate a model");
+  command->add_option("--model", options->model)->required();
+  command->add_option("--base-directory", options->base_directory);
+  command->add_option("--part", options->part);
+  command->add_option("--override", options->overrides);
+  const CLI::Option* json = command->add_flag("--json");
+  command->callback([options, json, &status] {
+    if (json->count() > 0) options->format = Format::kJson;
+    status = eval(*options);
+  });
+}
+
+void add_predict(CLI::App& app, Status& status) {
+  auto options = std::make_shared<PredictOptions>();
+  CLI::App* command = app.add_subcommand("predict", "Predict with a model");
+  command->add_option("--model", options->model)->required();
+  command->add_option("--base-directory", "Accepted as for eval; nothing of a job is read here");
+  command->add_option("--input", options->inputs);
+  command->add_option("--top", options->top);
+  const CLI::Option* prompt = command->add_option("--prompt", options->prompt);
+  command->add_option("--length", options->generate.length);
+  command->add_option("--temperature", options->generate.temperature);
+  command->add_option("--seed", options->generate.seed);
+  const CLI::Option* json = command->add_flag("--json");
+  command->callback([options, prompt, json, &status] {
+    options->has_prompt = prompt->count() > 0;
+    if (json->count() > 0) options->format = Format::kJson;
+    status = predict(*options);
+  });
+}
+
+int main(int argc, char** argv) {
+  CLI::App app("Computes for tandem; start `tandem` instead.", "tandem-worker");
+  app.require_subcommand(1);
+  Status status;
+  add_train(app, status);
+  add_eval(app, status);
+  add_predict(app, status);
+  app.add_subcommand("info", "What the libraries say of themselves, as JSON")->callback([&] { status = info(); });
+  CLI11_PARSE(app, argc, argv);
+  if (status.ok()) return 0;
+  // A train error has gone to the node, which shows it; this copy is for the log.
+  std::FILE* stream = app.got_subcommand("train") ? stdout : stderr;
+  fmt::print(stream, "error: {}\n", status.error().message());
+  return exit_code(status.error().code());
+}
+
+}  // namespace
+}  // namespace tandem::worker
+
+int main(int argc, char** argv) { return tandem::worker::main(argc, argv); }

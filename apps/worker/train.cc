@@ -1,0 +1,65 @@
+#include <csignal>
+
+#include <atomic>
+
+#include "base/file.h"
+#include "commands.h"
+#include "job/parse.h"
+#include "train/trainer.h"
+#include "wire/frame.h"
+
+namespace tandem::worker {
+namespace {
+
+std::atomic<bool> stop_asked = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
+
+// Sends each message to the node. A node that is gone ends the worker: nobody would see what it does.
+class NodeReporter final : public train::Reporter {
+ public:
+  explicit NodeReporter(int control) : control_(control) {}
+
+  void report(const wire::WorkerMessage& message) override {
+    if (!status_.ok()) return;
+    status_ = wire::send(control_, message);
+    if (!status_.ok()) stop_asked = true;
+  }
+
+  // The first failure to send.
+  Status status() && { return std::move(status_); }
+
+ private:
+  const int control_;
+  Status status_;
+};
+
+Status run(const TrainOptions& options, train::Reporter& reporter) {
+  const std::filesystem::path path = options.run_directory / "job.toml";
+  TANDEM_ASSIGN(const std::string text, read_file(path, job::kMostFileBytes));
+  train::TrainRequest request;
+  TANDEM_ASSIGN(request.parsed, job::parse_located(text, path.string(), {}));
+  request.base_directory = options.base_directory;
+  request.run_directory = options.run_directory;
+  request.rehearsal = options.rehearsal;
+  return train::train(request, reporter, stop_asked);
+}
+
+}  // namespace
+
+Status train(const TrainOptions& options) {
+  struct sigaction action {};
+  action.sa_handler = [](int) { stop_asked = true; };
+  ::sigaction(SIGTERM, &action, nullptr);
+  NodeReporter reporter(options.control);
+  Status status = run(options, reporter);
+  if (!status.ok()) {
+    wire::WorkerMessage message;
+    message.mutable_failed()->set_code(std::string(to_string(status.error().code())));
+    message.mutable_failed()->set_message(status.error().message());
+    reporter.report(message);
+    return status;
+  }
+  return std::move(reporter).status();
+}
+
+}  // namespace tandem::worker

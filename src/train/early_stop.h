@@ -1,0 +1,31 @@
+// Decides when a metric has stopped improving. Plain state; thread-compatible.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "job/job.h"
+#include "train/evaluate.h"
+
+namespace tandem::train {
+
+class EarlyStop {
+ public:
+  explicit EarlyStop(const job::Train& train)
+      : patience_(train.early_stop_patience),
+        metric_(train.early_stop_metric),
+        min_delta_(train.early_stop_min_delta) {}
+
+  // Takes note of an evaluation. Returns the reason when training shall end.
+  std::optional<std::string> observe(const Evaluation& evaluation);
+
+ private:
+  const std::int64_t patience_;
+  const std::string metric_;
+  const double min_delta_;
+  std::optional<double> best_;  // The larger the better: a loss is negated.
+  std::int64_t bad_ = 0;        // Evaluations since the best.
+};
+
+}  // namespace tandem::train

@@ -1,0 +1,36 @@
+#include "train/lane_tree.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+
+namespace tandem::train {
+namespace {
+
+float value_of(std::int64_t lane) { return Rng({7, static_cast<std::uint64_t>(lane)}).normal() * 1e3F; }
+
+// The tree by its definition: split at the largest power of two below the size.
+float sum_by_definition(std::int64_t begin, std::int64_t end) {
+  if (end - begin == 1) return value_of(begin);
+  std::int64_t half = 1;
+  while (half * 2 < end - begin) half *= 2;
+  return sum_by_definition(begin, begin + half) + sum_by_definition(begin + half, end);
+}
+
+TEST(LaneTree, AddsInTheFixedTreeForAnyNumberOfLanes) {
+  for (std::int64_t lanes = 1; lanes <= 70; ++lanes) {
+    LaneTree tree(lanes, 3);
+    for (int step = 0; step < 2; ++step) {
+      for (std::int64_t lane = 0; lane < lanes; ++lane) {
+        for (float& value : tree.next()) value = value_of(lane);
+        tree.push();
+      }
+      for (float sum : tree.finish()) EXPECT_EQ(sum, sum_by_definition(0, lanes)) << lanes << " lanes";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::train
