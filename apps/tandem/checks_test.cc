@@ -1,0 +1,40 @@
+#include "checks.h"
+
+#include <gtest/gtest.h>
+
+namespace tandem::cli {
+namespace {
+
+TEST(Checks, ReadsMeminfo) {
+  const std::string_view text =
+      "MemTotal:       16384 kB\nMemFree:   1 kB\nMemAvailable:    2048 kB\n";
+  EXPECT_EQ(meminfo_bytes(text, "MemTotal"), 16384U * 1024);
+  EXPECT_EQ(meminfo_bytes(text, "MemAvailable"), 2048U * 1024);
+  EXPECT_EQ(meminfo_bytes(text, "Available"), 0U);
+  EXPECT_EQ(meminfo_bytes("MemTotal:", "MemTotal"), 0U);
+}
+
+TEST(Checks, WarnsOfAProcessorWithoutAvx2) {
+  EXPECT_EQ(check_cpu({"old", 1, false, false}).verdict, Verdict::kWarn);
+  EXPECT_EQ(check_cpu({"new", 8, true, true}).verdict, Verdict::kOk);
+}
+
+TEST(Checks, WarnsWhenBlasUsesOtherKernelsThanAskedFor) {
+  const Kernels kernels{"SkylakeX", "avx512", "AVX512_CORE"};
+  EXPECT_EQ(check_blas(kernels, {{"blas", "OpenBLAS 0.3.21"}, {"blas_core", "SKYLAKEX"}}).verdict,
+            Verdict::kOk);
+  EXPECT_EQ(check_blas(kernels, {{"blas", "OpenBLAS 0.3.21"}, {"blas_core", "Prescott"}}).verdict,
+            Verdict::kWarn);
+  EXPECT_EQ(check_blas(kernels, {}).verdict, Verdict::kWarn);
+}
+
+TEST(Checks, OfThisMachineHaveFindings) {
+  for (const Check& check : {check_memory(), check_disk(), check_shared_memory(),
+                             check_open_files(), check_loopback()}) {
+    EXPECT_FALSE(check.finding.empty()) << check.name;
+    EXPECT_EQ(check.verdict == Verdict::kOk, check.advice.empty()) << check.name;
+  }
+}
+
+}  // namespace
+}  // namespace tandem::cli

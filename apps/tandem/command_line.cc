@@ -1,0 +1,363 @@
+#include "command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/text.h"
+
+namespace tandem::cli {
+namespace {
+
+// The options of every sub-command, while CLI11 fills them. Addresses must not change.
+struct Slots {
+  TrainOptions train;
+  bool quiet = false, verbose = false, json = false;
+  double start_timeout_s = 0, timeout_s = 0;
+  EvalOptions eval;
+  PredictOptions predict;
+  std::string prompt;
+  CLI::Option* prompt_option = nullptr;
+  ModelSummaryOptions summary;
+  ModelVerifyOptions verify;
+  ModelExportOptions exporting;
+  DoctorOptions doctor;
+  // What the sub-command that was given becomes.
+  std::map<const CLI::App*, std::function<Result<Options>()>> finish;
+};
+
+Format format_of(const Slots& slots) {
+  return slots.json ? Format::kJson : Format::kText;
+}
+
+double seconds(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+// Validators without the text that CLI11 would add to the help of the option.
+CLI::Validator within(double least, double most) {
+  return CLI::Range(least, most).description("");
+}
+CLI::Validator one_of(std::vector<std::string> words) {
+  return CLI::IsMember(std::move(words)).description("");
+}
+
+void add_json(CLI::App& command, Slots& slots, const char* meaning) {
+  command.add_flag("--json", slots.json, meaning);
+}
+
+void add_worker_binary(CLI::App& command, std::string& target) {
+  command
+      .add_option("--worker-binary", target,
+                  "The worker program (default: tandem-worker beside this one)")
+      ->type_name("FILE");
+}
+
+void add_model(CLI::App& command, std::string& target) {
+  command.add_option("model", target, "A .safetensors file, or a run directory with one")
+      ->required()
+      ->type_name("MODEL");
+}
+
+void add_train(CLI::App& app, Slots& slots) {
+  CLI::App& command = *app.add_subcommand("train", "Train a model on this machine");
+  TrainOptions& options = slots.train;
+  command.add_option("job", options.job, "The job file (TOML); - reads it from standard input")
+      ->required()
+      ->type_name("JOB.toml");
+  command
+      .add_option("overrides", options.overrides, "Keys of the job file to set, as train.epochs=5")
+      ->type_name("key=value");
+  command
+      .add_option("--out", options.out,
+                  "The run directory; must not exist or be empty (default: runs/NAME-N)")
+      ->type_name("DIR");
+  command.add_flag("--print-job", options.print_job,
+                   "Print the job with every default filled in, and do nothing else");
+  command.add_flag("--dry-run", options.dry_run,
+                   "Run one step of everything and leave nothing behind");
+  add_json(command, slots, "Print the report on standard output");
+  command.add_flag("-v,--verbose", slots.verbose, "Show everything that the worker prints");
+  command.add_flag("-q,--quiet", slots.quiet, "Show warnings and errors only");
+  slots.start_timeout_s = seconds(options.limits.start);
+  slots.timeout_s = seconds(options.limits.silence);
+  const CLI::Validator positive = within(0.001, 1e9);
+  command
+      .add_option("--start-timeout", slots.start_timeout_s,
+                  "How long loading job and data may take")
+      ->type_name("SECONDS")
+      ->check(positive)
+      ->capture_default_str();
+  command.add_option("--timeout", slots.timeout_s, "How long the worker may say nothing")
+      ->type_name("SECONDS")
+      ->check(positive)
+      ->capture_default_str();
+  add_worker_binary(command, options.worker_binary);
+  command.footer(
+      "Progress goes to standard error; the last line on standard output is the run directory.\n"
+      "Paths in the job file are taken from its directory, paths in overrides from the current "
+      "one.\n\n"
+      "Examples:\n"
+      "  tandem train digits.toml\n"
+      "  tandem train digits.toml train.epochs=5 train.optimizer.lr=0.1 --out runs/fast\n"
+      "  tandem train digits.toml --print-job\n"
+      "  tandem train digits.toml --json | jq .eval.accuracy");
+  slots.finish[&command] = [&slots]() -> Result<Options> {
+    if (slots.quiet && slots.verbose) {
+      return Error(Code::kInvalidArgument,
+                   "--quiet and --verbose exclude each other; give one of them");
+    }
+    TrainOptions result = slots.train;
+    result.format = format_of(slots);
+    result.detail = slots.quiet     ? Detail::kQuiet
+                    : slots.verbose ? Detail::kVerbose
+                                    : Detail::kNormal;
+    result.limits.start = milliseconds(slots.start_timeout_s);
+    result.limits.silence = milliseconds(slots.timeout_s);
+    return Options(result);
+  };
+}
+
+void add_eval(CLI::App& app, Slots& slots) {
+  CLI::App& command = *app.add_subcommand("eval", "Measure a trained model's loss and accuracy");
+  add_model(command, slots.eval.model);
+  command
+      .add_option("overrides", slots.eval.overrides,
+                  "Keys of its job to set, as data.test_images=FILE")
+      ->type_name("key=value");
+  command
+      .add_option("--part", slots.eval.part, "Which part of the data: test, validation or train")
+      ->check(one_of({"test", "validation", "train"}))
+      ->type_name("PART")
+      ->capture_default_str();
+  add_json(command, slots, "Print the result as JSON");
+  add_worker_binary(command, slots.eval.worker_binary);
+  command.footer(
+      "Examples:\n"
+      "  tandem eval runs/digits-1\n"
+      "  tandem eval runs/digits-1/model.safetensors --part validation --json\n"
+      "  tandem eval runs/prices-3 data.test_path=today.csv");
+  slots.finish[&command] = [&slots]() -> Result<Options> {
+    slots.eval.format = format_of(slots);
+    return Options(slots.eval);
+  };
+}
+
+void add_predict(CLI::App& app, Slots& slots) {
+  PredictOptions& options = slots.predict;
+  CLI::App& command =
+      *app.add_subcommand("predict", "Let a trained model answer: classes, values, or a text");
+  add_model(command, options.model);
+  command.add_option("inputs", options.inputs, "Files of samples: IDX, CSV or npy")
+      ->type_name("INPUT");
+  command.add_option("--top", options.top, "How many classes to name for each sample")
+      ->check(within(1, 1 << 20))
+      ->type_name("K")
+      ->capture_default_str();
+  slots.prompt_option =
+      command.add_option("--prompt", slots.prompt, "A text to continue, for text models");
+  slots.prompt_option->type_name("TEXT");
+  command.add_option("--length", options.length, "How many characters to add to the prompt")
+      ->check(within(1, 10'000'000))
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      .add_option("--temperature", options.temperature,
+                  "0 takes the likeliest character; more is bolder")
+      ->check(within(0, 100))
+      ->type_name("T")
+      ->capture_default_str();
+  command.add_option("--seed", options.seed, "The same seed gives the same text")
+      ->type_name("S")
+      ->capture_default_str();
+  add_json(command, slots, "Print the answers as JSON");
+  add_worker_binary(command, options.worker_binary);
+  command.footer(
+      "Examples:\n"
+      "  tandem predict runs/mnist-1 t10k-images-idx3-ubyte.gz --top 3\n"
+      "  tandem predict runs/prices-3 new.csv --json\n"
+      "  tandem predict runs/novel-2 --prompt 'It was a' --length 300");
+  slots.finish[&command] = [&slots]() -> Result<Options> {
+    PredictOptions result = slots.predict;
+    result.format = format_of(slots);
+    if (slots.prompt_option->count() > 0) result.prompt = slots.prompt;
+    if (result.inputs.empty() != result.prompt.has_value()) {
+      return Error(Code::kInvalidArgument,
+                   "predict needs either files of samples or, for a text model, --prompt TEXT\n"
+                   "See `tandem predict --help`");
+    }
+    return Options(result);
+  };
+}
+
+void add_model_commands(CLI::App& app, Slots& slots) {
+  CLI::App& model = *app.add_subcommand("model", "Look into, check and convert model files");
+  model.require_subcommand(1);
+
+  CLI::App& summary =
+      *model.add_subcommand("summary", "List a model's tensors and what is known about it");
+  add_model(summary, slots.summary.model);
+  add_json(summary, slots, "Print it as JSON");
+  summary.footer("Example:\n  tandem model summary runs/digits-1");
+  slots.finish[&summary] = [&slots]() -> Result<Options> {
+    slots.summary.format = format_of(slots);
+    return Options(slots.summary);
+  };
+
+  CLI::App& verify = *model.add_subcommand("verify", "Check a model file against its checksums");
+  add_model(verify, slots.verify.model);
+  add_json(verify, slots, "Print the result as JSON");
+  verify.footer("Example:\n  tandem model verify runs/digits-1");
+  slots.finish[&verify] = [&slots]() -> Result<Options> {
+    slots.verify.format = format_of(slots);
+    return Options(slots.verify);
+  };
+
+  CLI::App& exporting =
+      *model.add_subcommand("export", "Write a model as npz (NumPy) or safetensors");
+  add_model(exporting, slots.exporting.model);
+  exporting.add_option("--out", slots.exporting.out, "The file to write; must not exist")
+      ->required()
+      ->type_name("FILE");
+  exporting
+      .add_option("--format", slots.exporting.format,
+                  "npz or safetensors (default: by the name of FILE)")
+      ->check(one_of({"npz", "safetensors"}))
+      ->type_name("FORMAT");
+  exporting.footer("Example:\n  tandem model export runs/digits-1 --out digits.npz");
+  slots.finish[&exporting] = [&slots]() -> Result<Options> { return Options(slots.exporting); };
+  model.footer(
+      "Examples:\n  tandem model summary runs/digits-1\n  tandem model export runs/digits-1 --out "
+      "digits.npz");
+}
+
+void add_others(CLI::App& app, Slots& slots) {
+  CLI::App& doctor =
+      *app.add_subcommand("doctor", "Check what this machine has for training, and say what to do");
+  add_json(doctor, slots, "Print the checks as JSON");
+  add_worker_binary(doctor, slots.doctor.worker_binary);
+  doctor.footer("Exit code 0 unless a check fails.");
+  slots.finish[&doctor] = [&slots]() -> Result<Options> {
+    slots.doctor.format = format_of(slots);
+    return Options(slots.doctor);
+  };
+  CLI::App& reference =
+      *app.add_subcommand("job-reference", "Print the reference of the job file, as Markdown");
+  slots.finish[&reference] = []() -> Result<Options> { return Options(JobReferenceOptions()); };
+}
+
+std::vector<std::string> names_of_commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+std::vector<std::string> names_of_options(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& names) {
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const std::string_view meant = nearest(word, candidates);
+  return meant.empty() ? std::string() : fmt::format("; did you mean `{}`?", meant);
+}
+
+Error wrong(std::string message, const CLI::App& command) {
+  std::string name = command.get_name();
+  for (const CLI::App* parent = command.get_parent(); parent != nullptr;
+       parent = parent->get_parent()) {
+    name = parent->get_name() + " " + name;
+  }
+  return Error(Code::kInvalidArgument, fmt::format("{}\nSee `{} --help`", message, name));
+}
+
+// Follows the words to the sub-command that they name. An Error for a word that names none.
+Result<const CLI::App*> find_command(const CLI::App& app, std::span<const std::string> arguments) {
+  const CLI::App* command = &app;
+  for (const std::string& word : arguments) {
+    const std::vector<std::string> names = names_of_commands(*command);
+    if (names.empty()) break;
+    if (word.starts_with("-")) continue;
+    if (std::ranges::find(names, word) == names.end()) {
+      return wrong(fmt::format("unknown command `{}`{}", word, suggestion(word, names)), *command);
+    }
+    command = command->get_subcommand(word);
+  }
+  return command;
+}
+
+Error explain(const CLI::ParseError& error, const CLI::App& command,
+              std::span<const std::string> arguments) {
+  const int kind = error.get_exit_code();
+  // A misspelt option also shows as something else that is missing.
+  if (kind != static_cast<int>(CLI::ExitCodes::ExtrasError) &&
+      kind != static_cast<int>(CLI::ExitCodes::RequiredError)) {
+    return wrong(error.what(), command);
+  }
+  const std::vector<std::string> known = names_of_options(command);
+  for (const std::string& word : arguments) {
+    if (!word.starts_with("-") || word == "-" || word == "--") continue;
+    const std::string flag = word.substr(0, word.find('='));
+    const bool is_short = !flag.starts_with("--");
+    if (std::ranges::find(known, flag) != known.end() ||
+        (is_short && command.get_option_no_throw(flag) != nullptr)) {
+      continue;
+    }
+    return wrong(fmt::format("unknown option `{}`{}", flag, suggestion(flag, known)), command);
+  }
+  return wrong(error.what(), command);
+}
+
+}  // namespace
+
+Result<Options> parse_command_line(std::span<const std::string> arguments,
+                                   std::string_view version) {
+  CLI::App app(
+      "Tandem trains one model on one machine or many, and every run of a job gives the same bits.",
+      "tandem");
+  const auto slots = std::make_unique<Slots>();
+  app.require_subcommand(1);
+  bool version_asked = false;
+  app.add_flag("--version", version_asked, "Print the version and exit");
+  app.footer(
+      "Start here:\n  tandem doctor\n  tandem train JOB.toml\n\nEvery command has its own --help.");
+  add_train(app, *slots);
+  add_eval(app, *slots);
+  add_predict(app, *slots);
+  add_model_commands(app, *slots);
+  add_others(app, *slots);
+
+  if (std::ranges::find(arguments, "--version") != arguments.end()) {
+    return Options(HelpOptions{fmt::format("tandem {}\n", version)});
+  }
+  if (arguments.empty())
+    return Error(Code::kInvalidArgument, "a command is missing\n\n" + app.help());
+  TANDEM_ASSIGN(const CLI::App* command, find_command(app, arguments));
+  // CLI11 takes its arguments last first.
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    return Options(HelpOptions{app.help()});
+  } catch (const CLI::ParseError& error) {
+    return explain(error, *command, arguments);
+  }
+  return slots->finish.at(command)();
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,159 @@
+#include "display.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tandem::cli {
+namespace {
+
+using std::chrono::duration;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kShortestRedraw{100};
+// However short the job's interval is, a log gets no more lines than this.
+constexpr double kShortestInterval_s = 1.0;
+constexpr std::string_view kClearLine = "\r\x1b[K";
+
+}  // namespace
+
+Display::Display(const job::Job& job, const Kernels& kernels, DisplayStyle style,
+                 DisplayWorld world)
+    : job_(job),
+      kernels_(kernels),
+      style_(style),
+      world_(std::move(world)),
+      training_since_(world_.now()) {}
+
+Display::~Display() {
+  clear_live();
+}
+
+void Display::message(const wire::WorkerMessage& message) {
+  if (message.has_started()) {
+    show(message.started());
+  } else if (message.has_progress()) {
+    show(message.progress());
+  } else if (message.has_evaluated() && !quiet()) {
+    print(evaluation_line(started_.value_or(wire::Started()), message.evaluated()));
+  } else if (message.has_event() && !quiet()) {
+    print(fmt::format("{}: {}", message.event().kind(), message.event().detail()));
+  }
+}
+
+void Display::show(const wire::Started& started) {
+  started_ = started;
+  training_since_ = world_.now();
+  if (quiet()) return;
+  std::string text = start_text(job_, started, kernels_);
+  text.pop_back();  // print() ends the line.
+  print(text);
+}
+
+void Display::show(const wire::Progress& progress) {
+  const bool news = !progress_.has_value() || progress.step() != progress_->step();
+  measure(progress);
+  if (news) losses_.add(progress.loss());
+  if (quiet()) return;
+  const TimePoint now = world_.now();
+  if (style_.live) {
+    if (!last_draw_.has_value() || now - *last_draw_ >= kShortestRedraw) draw_live();
+    return;
+  }
+  // A little early counts, or every second report of a worker that is punctual would be left out.
+  const double interval_s = std::max(job_.train.report_every_s, kShortestInterval_s) * 0.9;
+  if (!news || (last_line_.has_value() && duration<double>(now - *last_line_).count() < interval_s))
+    return;
+  last_line_ = now;
+  print(progress_line(*position_));
+}
+
+// The speed since the last report, and from the pace so far (evaluations included) the time that is
+// left.
+void Display::measure(const wire::Progress& progress) {
+  Position next = position(started_.value_or(wire::Started()), progress);
+  const double train_s = progress.train_s() - (progress_.has_value() ? progress_->train_s() : 0);
+  const auto samples = progress.samples() - (progress_.has_value() ? progress_->samples() : 0);
+  if (train_s > 0 && samples > 0) {
+    next.samples_per_s = static_cast<double>(samples) / train_s;
+  } else if (position_.has_value()) {
+    next.samples_per_s = position_->samples_per_s;
+  }
+  const double elapsed_s = duration<double>(world_.now() - training_since_).count();
+  // A guess from the first moments would be wild.
+  if (elapsed_s >= 1 && progress.step() > 0 && next.total_steps >= progress.step()) {
+    next.left_s = elapsed_s / static_cast<double>(progress.step()) *
+                  static_cast<double>(next.total_steps - progress.step());
+  }
+  progress_ = progress;
+  position_ = next;
+}
+
+void Display::line(cluster::Stream stream, std::string_view text) {
+  if (stream == cluster::Stream::kOutput && style_.detail != Detail::kVerbose) return;
+  print(fmt::format("worker 0: {}", text));
+}
+
+void Display::stopping(cluster::Order order, cluster::Cause cause) {
+  if (cause != cluster::Cause::kCancelled || quiet()) return;
+  print(order == cluster::Order::kTerminate
+            ? "stopping: the worker finishes its step (Ctrl-C again kills it at once)"
+            : "stopping: the worker was killed");
+}
+
+void Display::resumed() {
+  live_.clear();
+  if (position_.has_value()) draw_live();
+}
+
+void Display::tick() {
+  if (!style_.live || quiet()) return;
+  const TimePoint now = world_.now();
+  if (!last_draw_.has_value() || now - *last_draw_ >= std::chrono::seconds(1)) draw_live();
+}
+
+void Display::lost(const std::deque<std::string>& last_lines) {
+  if (last_lines.empty()) return;
+  print("the worker's last lines:");
+  for (const std::string& text : last_lines) print("  " + text);
+}
+
+void Display::summary(const cluster::Report& report, const std::string& run_directory) {
+  clear_live();
+  if (quiet()) return;
+  const std::vector<double> losses = losses_.values();
+  std::string text = summary_text(report, losses, run_directory, style_.charset);
+  if (style_.colour) {
+    const bool good = report.status == cluster::RunStatus::kFinished ||
+                      report.status == cluster::RunStatus::kConverged;
+    const std::string_view status = cluster::to_string(report.status);
+    text = fmt::format("\x1b[1;{}m{}\x1b[0m{}", good ? 32 : 33, status, text.substr(status.size()));
+  }
+  world_.write(text);
+}
+
+void Display::draw_live() {
+  if (!style_.live || quiet()) return;
+  last_draw_ = world_.now();
+  const auto width = static_cast<std::size_t>(std::max(world_.width(), 1));
+  const std::string text = position_.has_value()  ? progress_bar(*position_, width, style_.charset)
+                           : started_.has_value() ? std::string("first step ...")
+                                                  : std::string("starting the worker ...");
+  if (text == live_) return;
+  live_ = text;
+  world_.write(fmt::format("{}{}", kClearLine, text));
+}
+
+void Display::clear_live() {
+  if (!live_.empty()) world_.write(kClearLine);
+  live_.clear();
+}
+
+void Display::print(std::string_view text) {
+  const bool redraw = !live_.empty();
+  clear_live();
+  world_.write(fmt::format("{}\n", text));
+  if (redraw) draw_live();
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,26 @@
+// Where a job comes from: a file or standard input, and the overrides of the command line.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "job/job.h"
+
+namespace tandem::cli {
+
+struct LoadedJob {
+  job::Job job;
+  std::filesystem::path base_directory;  // Of the job's relative paths; absolute.
+};
+
+// Reads the job file, or standard input for "-". Errors point at the line that is wrong.
+Result<LoadedJob> load_job(const std::string& path, std::span<const std::string> overrides);
+
+// Overrides of keys that hold a path, with the path taken from the current directory, as all paths
+// of a command line are; the others as they come.
+std::vector<std::string> with_absolute_paths(std::span<const std::string> overrides);
+
+}  // namespace tandem::cli

@@ -1,0 +1,83 @@
+// What the command line says, as plain values: one struct for each sub-command, filled by
+// command_line.h.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cluster/supervision.h"
+
+namespace tandem::cli {
+
+enum class Format : std::uint8_t { kText, kJson };
+enum class Detail : std::uint8_t { kQuiet, kNormal, kVerbose };
+
+struct TrainOptions {
+  std::string job;                     // A path, or "-" for stdin.
+  std::vector<std::string> overrides;  // key=value
+  std::string out;                     // "": runs/NAME-N.
+  std::string worker_binary;           // "": beside this program.
+  bool print_job = false;
+  bool dry_run = false;
+  Format format = Format::kText;
+  Detail detail = Detail::kNormal;
+  cluster::Limits limits;
+};
+
+struct EvalOptions {
+  std::string model;  // A .safetensors file or a run directory.
+  std::vector<std::string> overrides;
+  std::string part = "test";
+  std::string worker_binary;
+  Format format = Format::kText;
+};
+
+struct PredictOptions {
+  std::string model;
+  std::vector<std::string> inputs;
+  std::int64_t top = 1;
+  std::optional<std::string> prompt;  // Continue a text instead of classifying inputs.
+  std::int64_t length = 200;
+  double temperature = 0.8;
+  std::uint64_t seed = 1;
+  std::string worker_binary;
+  Format format = Format::kText;
+};
+
+struct ModelSummaryOptions {
+  std::string model;
+  Format format = Format::kText;
+};
+
+struct ModelVerifyOptions {
+  std::string model;
+  Format format = Format::kText;
+};
+
+struct ModelExportOptions {
+  std::string model;
+  std::string out;
+  std::string format;  // npz, safetensors; "": by the name of `out`.
+};
+
+struct DoctorOptions {
+  std::string worker_binary;
+  Format format = Format::kText;
+};
+
+struct JobReferenceOptions {};
+
+// Text to print and be done: --help, --version.
+struct HelpOptions {
+  std::string text;
+};
+
+using Options =
+    std::variant<HelpOptions, TrainOptions, EvalOptions, PredictOptions, ModelSummaryOptions,
+                 ModelVerifyOptions, ModelExportOptions, DoctorOptions, JobReferenceOptions>;
+
+}  // namespace tandem::cli

@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+
+#include "base/cpu.h"
+#include "cluster/run.h"
+#include "commands.h"
+#include "display.h"
+#include "job/print.h"
+#include "job_source.h"
+
+namespace tandem::cli {
+namespace {
+
+// Progress is written as it happens, past any buffer.
+void write_to_stderr(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    if (written <= 0) return;  // Nobody reads it; the run goes on.
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+DisplayStyle style_of(const TrainOptions& options, const Surroundings& around) {
+  return {.live = around.terminal,
+          .colour = around.colour,
+          .charset = around.utf8 ? Charset::kUtf8 : Charset::kAscii,
+          .detail = options.detail};
+}
+
+// A directory for the run; for a dry run a temporary one, which `temporary` keeps until the end.
+Result<cluster::RunDirectory> make_directory(const TrainOptions& options, const job::Job& job,
+                                             std::optional<cluster::TemporaryRun>& temporary) {
+  if (options.dry_run) {
+    TANDEM_ASSIGN(cluster::TemporaryRun created, cluster::TemporaryRun::create());
+    temporary.emplace(std::move(created));
+    return temporary->directory();
+  }
+  if (!options.out.empty()) return cluster::RunDirectory::create_at(options.out);
+  return cluster::RunDirectory::create_next("runs", job.name);
+}
+
+void print_result(const TrainOptions& options, const cluster::Report& report,
+                  const cluster::RunDirectory& directory) {
+  if (options.format == Format::kJson) {
+    print_out(cluster::to_json(report));
+  } else if (!options.dry_run) {
+    print_out(directory.path().string() + "\n");
+  }
+}
+
+void explain_dry_run(const cluster::Report& report, const TrainOptions& options) {
+  if (report.error.has_value() || options.detail == Detail::kQuiet) return;
+  fmt::print(
+      stderr,
+      "dry run: one step of everything worked; without --dry-run the whole job would be trained\n");
+}
+
+Result<int> run_job(const TrainOptions& options, const Surroundings& around) {
+  TANDEM_ASSIGN(const LoadedJob loaded, load_job(options.job, options.overrides));
+  const std::string text = job::print(loaded.job);
+  if (options.print_job) {
+    print_out(text);
+    return 0;
+  }
+  cluster::RunRequest request;
+  request.job = loaded.job;
+  request.job_text = text;
+  request.base_directory = loaded.base_directory;
+  TANDEM_ASSIGN(request.worker_program, around.find_worker(options.worker_binary));
+  request.environment = around.environment;
+  request.kernels = best_kernels(detect_cpu());
+  request.limits = options.limits;
+  request.rehearsal = options.dry_run ? cluster::Rehearsal::kDryRun : cluster::Rehearsal::kNo;
+  request.version = around.version;
+
+  // From here on Ctrl-C ends the run in order, so that even a temporary directory is removed.
+  TANDEM_ASSIGN(cluster::SignalQueue signals, cluster::SignalQueue::create());
+  std::optional<cluster::TemporaryRun> temporary;
+  TANDEM_ASSIGN(const cluster::RunDirectory directory,
+                make_directory(options, loaded.job, temporary));
+  Display display(
+      request.job, request.kernels, style_of(options, around),
+      {write_to_stderr, [] { return std::chrono::steady_clock::now(); }, terminal_width});
+  const cluster::Report report = cluster::run(request, directory, signals, display);
+  display.summary(report, options.dry_run ? std::string() : directory.path().string());
+  if (report.error.has_value()) print_error(around, *report.error);
+  if (options.dry_run) explain_dry_run(report, options);
+  print_result(options, report, directory);
+  return cluster::exit_code(report);
+}
+
+}  // namespace
+
+int train(const TrainOptions& options, const Surroundings& around) {
+  // A run goes on when nobody reads its progress any more.
+  std::signal(SIGPIPE, SIG_IGN);
+  const Result<int> code = run_job(options, around);
+  if (code.ok()) return *code;
+  print_error(around, code.error());
+  return exit_code(code.error().code());
+}
+
+}  // namespace tandem::cli

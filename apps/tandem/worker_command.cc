@@ -1,0 +1,77 @@
+#include "worker_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "base/cpu.h"
+#include "base/file.h"
+#include "checkpoint/model_file.h"
+#include "cluster/environment.h"
+#include "job_source.h"
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The largest report that is read: 10,000 events of a few hundred bytes.
+constexpr std::size_t kMostReportBytes = std::size_t{64} << 20;
+
+// What the run recorded, or the current directory for a model that no run left.
+fs::path recorded_base_directory(const fs::path& run_directory) {
+  if (const auto text = read_file(run_directory / "report.json", kMostReportBytes); text.ok()) {
+    const auto json = nlohmann::json::parse(*text, nullptr, false);
+    if (json.is_object() && json.contains("base_directory") && json["base_directory"].is_string()) {
+      return json["base_directory"].get<std::string>();
+    }
+  }
+  std::error_code error;
+  return fs::current_path(error);
+}
+
+}  // namespace
+
+Result<ModelPlace> find_model(const std::string& path, std::span<const std::string> overrides) {
+  std::error_code error;
+  ModelPlace place;
+  const bool is_directory = fs::is_directory(path, error);
+  place.file = is_directory ? fs::path(path) / checkpoint::kModelFileName : fs::path(path);
+  if (!fs::exists(place.file, error)) {
+    return Error(
+        Code::kNotFound,
+        is_directory
+            ? fmt::format("there is no {} in {}; did the run finish? Its report.json says so",
+                          checkpoint::kModelFileName, path)
+            : fmt::format("{} does not exist; give a .safetensors file or a run directory", path));
+  }
+  const fs::path run_directory =
+      place.file.has_parent_path() ? place.file.parent_path() : fs::path(".");
+  place.base_directory = recorded_base_directory(run_directory);
+  if (const fs::path job = run_directory / "job.toml"; fs::exists(job, error)) {
+    TANDEM_ASSIGN(const LoadedJob loaded, load_job(job.string(), overrides));
+    place.threads = loaded.job.train.threads;
+  }
+  return place;
+}
+
+Error become_worker(const fs::path& program, const std::vector<std::string>& arguments,
+                    std::int64_t threads, const Surroundings& around) {
+  const std::vector<std::string> environment =
+      cluster::worker_environment(around.environment, best_kernels(detect_cpu()), threads);
+  const auto pointers = [](const std::vector<std::string>& strings) {
+    std::vector<char*> result;
+    for (const std::string& string : strings) result.push_back(const_cast<char*>(string.c_str()));
+    result.push_back(nullptr);
+    return result;
+  };
+  std::vector<std::string> words{program.string()};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  ::execve(program.c_str(), pointers(words).data(), pointers(environment).data());
+  return system_error(fmt::format("start {}", program.string()), errno);
+}
+
+}  // namespace tandem::cli

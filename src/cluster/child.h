@@ -1,0 +1,73 @@
+// A child process that cannot be left behind: it has its own process group, dies with the thread
+// that started it (PR_SET_PDEATHSIG), is noticed through a pidfd when it ends, and is killed and
+// reaped by the destructor at the latest. It inherits four descriptors: /dev/null as stdin, pipes
+// as stdout and stderr, and one end of a socket pair.
+//
+// Belongs to the thread that started it, which must live as long as the child shall.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "base/result.h"
+
+namespace tandem::cluster {
+
+// The number under which a child finds its end of the control socket.
+inline constexpr int kControlDescriptor = 3;
+
+struct Command {
+  std::filesystem::path program;
+  std::vector<std::string> arguments;    // Without the program's own name.
+  std::vector<std::string> environment;  // All of it, as NAME=value.
+};
+
+// How a process ended.
+struct Exit {
+  bool by_signal = false;
+  int number = 0;  // The exit code, or the signal.
+
+  friend bool operator==(const Exit&, const Exit&) = default;
+};
+
+// "SIGKILL", or "signal 42" for one without a name.
+std::string signal_name(int number);
+
+class Child {
+ public:
+  // Starts the program. An Error (kNotFound, kDenied, ...) when it cannot be executed; then nothing
+  // is left of it.
+  static Result<Child> start(const Command& command);
+  Child(Child&& other) noexcept;
+  Child& operator=(Child&&) = delete;
+  // Kills what still runs of the process group and reaps the child.
+  ~Child();
+
+  pid_t pid() const { return pid_; }
+  // All of these are non-blocking. The pidfd is readable once the child has ended.
+  int pidfd() const { return pidfd_.get(); }
+  int control() const { return control_.get(); }
+  int output() const { return output_.get(); }
+  int errors() const { return errors_.get(); }
+
+  // Sends the signal to the whole process group. No effect once the child was reaped.
+  void signal(int number) const;
+
+  // Nothing while the child runs. Once it has ended: kills what it left behind in its process
+  // group, reaps it and returns how it ended, the same every time.
+  std::optional<Exit> try_wait();
+
+ private:
+  Child() = default;
+
+  pid_t pid_ = -1;
+  std::optional<Exit> exit_;
+  Descriptor pidfd_, control_, output_, errors_;
+};
+
+}  // namespace tandem::cluster

@@ -1,0 +1,91 @@
+#include "cluster/outcome.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "cluster/testing.h"
+
+namespace tandem::cluster {
+namespace {
+
+class Judge : public testing::Test {
+ protected:
+  Outcome judged() const {
+    return judge(end, Limits(), {progress, finished, failed, "runs/x-1/worker-0.log"});
+  }
+  Code code() const {
+    const Outcome outcome = judged();
+    EXPECT_EQ(outcome.status, RunStatus::kFailed);
+    EXPECT_TRUE(outcome.error.has_value());
+    return outcome.error.has_value() ? outcome.error->code() : Code::kInternal;
+  }
+
+  WorkerEnd end{.pid = 42, .exit = {}, .cause = Cause::kNone, .failure = {}, .control_bytes = 0};
+  std::optional<wire::Progress> progress;
+  std::optional<wire::Finished> finished;
+  std::optional<wire::Failed> failed;
+};
+
+TEST_F(Judge, BelievesAFinishedWorkerWhateverItsExit) {
+  finished = finished_message("converged").finished();
+  end.exit = {true, SIGKILL};
+  EXPECT_EQ(judged().status, RunStatus::kConverged);
+  EXPECT_FALSE(judged().error.has_value());
+}
+
+TEST_F(Judge, ADeathNamesWhoWhenHowAndWhere) {
+  progress = progress_message(812, 3).progress();
+  end.exit = {true, SIGKILL};
+  EXPECT_EQ(code(), Code::kPeerLost);
+  const std::string message = judged().error->message();
+  for (const char* part :
+       {"worker 0 (pid 42)", "signal 9 (SIGKILL)", "step 812, epoch 4", "dmesg", "worker-0.log"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  }
+  EXPECT_TRUE(judged().lost);
+}
+
+TEST_F(Judge, AnExitWithoutAResultIsALostWorkerEvenWithCodeZero) {
+  EXPECT_EQ(code(), Code::kPeerLost);
+  EXPECT_TRUE(judged().lost);
+}
+
+TEST_F(Judge, AFailedMessageDecidesTheCode) {
+  failed.emplace();
+  failed->set_code("diverged");
+  failed->set_message("loss is NaN");
+  end.exit = {false, 10};
+  EXPECT_EQ(code(), Code::kDiverged);
+  EXPECT_EQ(judged().error->message(), "loss is NaN");
+  EXPECT_FALSE(judged().lost);
+  failed->set_code("from the future");
+  EXPECT_EQ(code(), Code::kInternal);
+}
+
+TEST_F(Judge, ACancelledWorkerDidNotFailHoweverItEnded) {
+  end.cause = Cause::kCancelled;
+  end.exit = {true, SIGKILL};
+  EXPECT_EQ(judged().status, RunStatus::kCancelled);
+  failed.emplace();
+  EXPECT_EQ(judged().status, RunStatus::kCancelled);
+}
+
+TEST_F(Judge, TimeoutsSayWhichOptionGivesMoreTime) {
+  end.exit = {true, SIGKILL};
+  end.cause = Cause::kStartTimeout;
+  EXPECT_EQ(code(), Code::kTimeout);
+  EXPECT_NE(judged().error->message().find("--start-timeout"), std::string::npos);
+  end.cause = Cause::kSilence;
+  EXPECT_EQ(code(), Code::kTimeout);
+  EXPECT_NE(judged().error->message().find("--timeout"), std::string::npos);
+}
+
+TEST_F(Judge, WhatCouldNotBeRecordedFailsTheRun) {
+  finished = finished_message("finished").finished();
+  end.failure = Error(Code::kOutOfSpace, "write metrics.jsonl: no space left");
+  EXPECT_EQ(code(), Code::kOutOfSpace);
+}
+
+}  // namespace
+}  // namespace tandem::cluster

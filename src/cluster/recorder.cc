@@ -1,0 +1,101 @@
+#include "cluster/recorder.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tandem::cluster {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The worker that all messages come from while a run has one.
+constexpr std::string_view kWorker = "worker 0";
+
+// Text of other processes need not be UTF-8; numbers that are not finite become null.
+std::string one_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+double per_second(std::int64_t samples, double seconds) {
+  return seconds > 0 ? static_cast<double>(samples) / seconds : 0;
+}
+
+}  // namespace
+
+Result<Recorder> Recorder::create(const RunDirectory& directory) {
+  TANDEM_ASSIGN(LineFile metrics, LineFile::create(directory.metrics()));
+  TANDEM_ASSIGN(LineFile events, LineFile::create(directory.events()));
+  TANDEM_ASSIGN(LineFile log, LineFile::create(directory.worker_log(0)));
+  return Recorder(std::move(metrics), std::move(events), std::move(log));
+}
+
+double Recorder::elapsed_s() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+Status Recorder::message(const wire::WorkerMessage& message) {
+  switch (message.body_case()) {
+    case wire::WorkerMessage::kStarted:
+      started_ = message.started();
+      return {};
+    case wire::WorkerMessage::kProgress:
+      return record(message.progress());
+    case wire::WorkerMessage::kEvaluated:
+      return record(message.evaluated());
+    case wire::WorkerMessage::kEvent:
+      return event(message.event().kind(), kWorker, message.event().detail());
+    case wire::WorkerMessage::kFinished:
+      finished_ = message.finished();
+      return {};
+    case wire::WorkerMessage::kFailed:
+      failed_ = message.failed();
+      return {};
+    case wire::WorkerMessage::BODY_NOT_SET:
+      return {};  // Of a newer worker; nothing here depends on it.
+  }
+  return {};
+}
+
+Status Recorder::record(const wire::Progress& progress) {
+  // A worker repeats itself to show that it lives, during an evaluation for instance: that is no
+  // new measurement.
+  const bool repeated = progress_.has_value() && progress_->step() == progress.step() &&
+                        progress_->epoch() == progress.epoch();
+  progress_ = progress;
+  if (repeated) return {};
+  return metrics_file_.append(
+      one_line({{"t_s", elapsed_s()},
+                {"kind", "train"},
+                {"step", progress.step()},
+                {"epoch", progress.epoch()},
+                {"samples", progress.samples()},
+                {"loss", progress.loss()},
+                {"lr", progress.lr()},
+                {"grad_norm", progress.grad_norm()},
+                {"train_s", progress.train_s()},
+                {"samples_per_s", per_second(progress.samples(), progress.train_s())}}));
+}
+
+Status Recorder::record(const wire::Evaluated& evaluated) {
+  if (evaluated.part() == "test") tested_ = evaluated;
+  Json json = {{"t_s", elapsed_s()},         {"kind", "eval"},
+               {"part", evaluated.part()},   {"step", evaluated.step()},
+               {"epoch", evaluated.epoch()}, {"loss", evaluated.loss()}};
+  if (evaluated.has_accuracy()) json["accuracy"] = evaluated.accuracy();
+  return metrics_file_.append(one_line(json));
+}
+
+Status Recorder::line(std::string_view text) {
+  last_lines_.emplace_back(text);
+  if (last_lines_.size() > kLastLines) last_lines_.pop_front();
+  return log_file_.append(text);
+}
+
+Status Recorder::event(std::string_view kind, std::string_view who, std::string_view detail) {
+  const Event event{elapsed_s(), std::string(kind), std::string(who), std::string(detail),
+                    std::nullopt};
+  if (events_.size() < kMostEvents) events_.push_back(event);
+  return events_file_.append(one_line(
+      {{"t_s", event.t_s}, {"kind", event.kind}, {"who", event.who}, {"detail", event.detail}}));
+}
+
+}  // namespace tandem::cluster

@@ -1,0 +1,174 @@
+#include "cluster/run.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "cluster/environment.h"
+#include "cluster/outcome.h"
+
+namespace tandem::cluster {
+namespace {
+
+constexpr std::string_view kWorker = "worker 0";
+
+// Records first, so that what a person was shown is on disk.
+class Listener : public WorkerListener {
+ public:
+  Listener(Recorder& recorder, RunView& view) : recorder_(recorder), view_(view) {}
+
+  Status message(const wire::WorkerMessage& message) override {
+    Status status = recorder_.message(message);
+    view_.message(message);
+    return status;
+  }
+  Status line(Stream stream, std::string_view text) override {
+    Status status = recorder_.line(text);
+    view_.line(stream, text);
+    return status;
+  }
+  void stopping(Order order, Cause cause) override { view_.stopping(order, cause); }
+  void resumed() override { view_.resumed(); }
+  void tick() override { view_.tick(); }
+
+ private:
+  Recorder& recorder_;
+  RunView& view_;
+};
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return std::string(text, length);
+}
+
+Report blank_report(const RunRequest& request) {
+  Report report;
+  report.name = request.job.name;
+  report.strategy = request.job.cluster.strategy;
+  report.lanes = request.job.lanes();
+  report.job_hash = hash_hex(std::as_bytes(std::span(request.job_text)));
+  report.base_directory = request.base_directory;
+  report.kernels = request.kernels;
+  report.threads = request.job.train.threads;
+  report.started_at = utc_now();
+  report.version = request.version;
+  return report;
+}
+
+Command worker_command(const RunRequest& request, const RunDirectory& directory) {
+  Command command;
+  command.program = request.worker_program;
+  command.arguments = {"train",
+                       "--run",
+                       directory.path().string(),
+                       "--control",
+                       std::to_string(kControlDescriptor),
+                       "--base-directory",
+                       request.base_directory.string()};
+  if (request.rehearsal == Rehearsal::kDryRun) command.arguments.emplace_back("--dry-run");
+  command.environment =
+      worker_environment(request.environment, request.kernels, request.job.train.threads);
+  return command;
+}
+
+void fail(Report& report, Error error) {
+  report.status = RunStatus::kFailed;
+  report.reason = error.message();
+  report.error = std::move(error);
+}
+
+// The path from inside the run directory, so that the directory can be moved; any other path as it
+// is.
+std::string inside(const RunDirectory& directory, const std::string& path) {
+  if (path.empty()) return path;
+  std::error_code error;
+  const std::filesystem::path relative = std::filesystem::proximate(path, directory.path(), error);
+  return error || relative.empty() || *relative.begin() == ".." ? path : relative.string();
+}
+
+// What was done: as the worker summed it up, or as far as it had told.
+void add_work(Report& report, const Recorder& recorder, const RunDirectory& directory) {
+  if (const auto& finished = recorder.finished()) {
+    report.steps = finished->steps();
+    report.epochs = finished->epochs();
+    report.samples = finished->samples();
+    report.train_s = finished->train_s();
+    report.weights_hash = finished->weights_hash();
+    report.model = inside(directory, finished->model_path());
+    if (finished->has_eval()) {
+      report.evaluation = Evaluation{finished->loss(), std::nullopt};
+      if (finished->has_accuracy()) report.evaluation->accuracy = finished->accuracy();
+    }
+    return;
+  }
+  if (const auto& progress = recorder.progress()) {
+    report.steps = progress->step();
+    report.epochs = progress->epoch();
+    report.samples = progress->samples();
+    report.train_s = progress->train_s();
+  }
+  if (const auto& tested = recorder.tested()) {
+    report.evaluation = Evaluation{tested->loss(), std::nullopt};
+    if (tested->has_accuracy()) report.evaluation->accuracy = tested->accuracy();
+  }
+}
+
+// Starts the worker, waits for its end and writes both into the report. An Error when there was
+// nothing to wait for.
+Status run_recorded(const RunRequest& request, const RunDirectory& directory, SignalQueue& signals,
+                    RunView& view, Recorder& recorder, Report& report) {
+  Listener listener(recorder, view);
+  const Command command = worker_command(request, directory);
+  TANDEM_ASSIGN(const WorkerEnd end, run_worker(command, request.limits, signals, listener));
+  report.workers = {1, 1};
+  report.sent.control = end.control_bytes;
+
+  Outcome outcome = judge(end, request.limits,
+                          {recorder.progress(), recorder.finished(), recorder.failed(),
+                           directory.worker_log(0).string()});
+  if (outcome.lost) {
+    report.workers.end = 0;
+    view.lost(recorder.last_lines());
+  }
+  report.status = outcome.status;
+  report.reason = std::move(outcome.reason);
+  report.error = std::move(outcome.error);
+  add_work(report, recorder, directory);
+  if (outcome.lost) return recorder.event("lost", kWorker, report.reason);
+  if (report.status == RunStatus::kCancelled)
+    return recorder.event("cancelled", "user", report.reason);
+  return {};
+}
+
+}  // namespace
+
+Report run(const RunRequest& request, const RunDirectory& directory, SignalQueue& signals,
+           RunView& view) {
+  const auto start = std::chrono::steady_clock::now();
+  Report report = blank_report(request);
+  const auto attempt = [&]() -> Status {
+    TANDEM_TRY(write_file_atomic(directory.job(), request.job_text));
+    TANDEM_ASSIGN(Recorder recorder, Recorder::create(directory));
+    Status status = run_recorded(request, directory, signals, view, recorder, report);
+    report.events = recorder.events();
+    return status;
+  };
+  // An error of the run itself says more than one of recording it.
+  if (Status status = attempt(); !status.ok() && !report.error.has_value())
+    fail(report, std::move(status).error());
+  report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (Status status = write_file_atomic(directory.report(), to_json(report));
+      !status.ok() && !report.error.has_value()) {
+    fail(report,
+         std::move(status).error().within("the run ended, but its report could not be written"));
+  }
+  return report;
+}
+
+}  // namespace tandem::cluster

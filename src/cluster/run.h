@@ -1,0 +1,52 @@
+// One run of a job on this machine: writes the run directory, starts the worker through the node,
+// records what it says and ends with a report, whatever happens. Everything happens on the calling
+// thread.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/cpu.h"
+#include "cluster/node.h"
+#include "cluster/recorder.h"
+#include "cluster/report.h"
+#include "cluster/run_directory.h"
+#include "job/job.h"
+
+namespace tandem::cluster {
+
+enum class Rehearsal : std::uint8_t { kNo, kDryRun };  // kDryRun: one step of everything.
+
+struct RunRequest {
+  job::Job job;
+  std::string job_text;                  // job::print(job): what job.toml shall hold.
+  std::filesystem::path base_directory;  // From which the job's relative paths are taken; absolute.
+  std::filesystem::path worker_program;
+  std::vector<std::string> environment;  // Ours; the worker's is made from it.
+  Kernels kernels;
+  Limits limits;
+  Rehearsal rehearsal = Rehearsal::kNo;
+  std::string version;
+};
+
+// Whoever shows a run to a person. Called while the run goes on, on its thread.
+class RunView {
+ public:
+  virtual ~RunView() = default;
+
+  virtual void message(const wire::WorkerMessage& message) = 0;
+  virtual void line(Stream stream, std::string_view text) = 0;
+  virtual void stopping(Order order, Cause cause) = 0;
+  virtual void resumed() = 0;
+  virtual void tick() = 0;
+  // The worker died without saying why; these are the last lines that it printed.
+  virtual void lost(const std::deque<std::string>& last_lines) = 0;
+};
+
+// Runs the job in `directory`. Never fails as a call: an error is in the report, which is also in
+// the directory unless the disk itself is the error.
+Report run(const RunRequest& request, const RunDirectory& directory, SignalQueue& signals,
+           RunView& view);
+
+}  // namespace tandem::cluster

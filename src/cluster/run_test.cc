@@ -1,0 +1,145 @@
+#include "cluster/run.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "cluster/testing.h"
+
+namespace tandem::cluster {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+class SilentView : public RunView {
+ public:
+  void message(const wire::WorkerMessage&) override {}
+  void line(Stream, std::string_view) override {}
+  void stopping(Order, Cause) override {}
+  void resumed() override {}
+  void tick() override {}
+  void lost(const std::deque<std::string>& last_lines) override {
+    lines.assign(last_lines.begin(), last_lines.end());
+  }
+
+  std::vector<std::string> lines;
+};
+
+// Runs a shell script in the place of the worker: the script sees the worker's arguments.
+class Run : public testing::Test {
+ protected:
+  Report run_script(const std::string& script) {
+    const fs::path program = scratch.path() / "worker.sh";
+    std::ofstream(program) << "#!/bin/sh\n" << script << "\n";
+    fs::permissions(program, fs::perms::owner_all);
+    auto created = RunDirectory::create_at(scratch.path() / "run");
+    EXPECT_TRUE(created.ok());
+    RunRequest request;
+    request.job.name = "sample";
+    request.job_text = "name = \"sample\"\n";
+    request.base_directory = scratch.path();
+    request.worker_program = program;
+    request.environment = {"PATH=/usr/bin:/bin"};
+    request.kernels = {"Haswell", "avx2", "AVX2"};
+    request.version = "1.2.3";
+    auto signals = SignalQueue::create();
+    EXPECT_TRUE(signals.ok());
+    return run(request, *created, *signals, view);
+  }
+  std::string frames(std::initializer_list<wire::WorkerMessage> messages) {
+    const fs::path path = scratch.path() / fmt::format("frames-{}", count_++);
+    write_frames(path, messages);
+    return fmt::format("cat {} >&3; ", path.string());
+  }
+  Json written(const char* name) const {
+    return Json::parse(content_of(scratch.path() / "run" / name));
+  }
+
+  ScratchDirectory scratch;
+  SilentView view;
+
+ private:
+  int count_ = 0;
+};
+
+TEST_F(Run, LeavesAWholeDirectory) {
+  wire::WorkerMessage saved;
+  saved.mutable_event()->set_kind("checkpoint");
+  saved.mutable_event()->set_detail("model.safetensors");
+  wire::WorkerMessage finished = finished_message("finished");
+  finished.mutable_finished()->set_model_path(
+      (scratch.path() / "run" / "model.safetensors").string());
+  wire::WorkerMessage evaluated;
+  evaluated.mutable_evaluated()->set_part("validation");
+  const Report report =
+      run_script("echo \"$@\"; " + frames({started_message(), progress_message(50, 1),
+                                           progress_message(50, 1), evaluated, saved, finished}));
+  EXPECT_EQ(report.status, RunStatus::kFinished);
+  EXPECT_EQ(exit_code(report), 0);
+
+  const fs::path run = scratch.path() / "run";
+  EXPECT_EQ(content_of(run / "job.toml"), "name = \"sample\"\n");
+  EXPECT_EQ(content_of(run / "worker-0.log"),
+            fmt::format("train --run {} --control 3 --base-directory {}\n", run.string(),
+                        scratch.path().string()));
+  const std::string metrics = content_of(run / "metrics.jsonl");
+  EXPECT_EQ(std::ranges::count(metrics, '\n'), 2) << "a repeated Progress is no new line";
+  EXPECT_EQ(Json::parse(metrics.substr(0, metrics.find('\n')))["step"], 50);
+  EXPECT_EQ(written("events.jsonl")["kind"], "checkpoint");
+  const Json json = written("report.json");
+  EXPECT_EQ(json["status"], "finished");
+  EXPECT_EQ(json["steps"], 100);
+  EXPECT_EQ(json["model"], "model.safetensors");
+  EXPECT_EQ(json["version"], "1.2.3");
+  EXPECT_EQ(json["kernels"]["blas_core"], "Haswell");
+  EXPECT_EQ(json["cluster"]["workers"]["end"], 1);
+  EXPECT_EQ(json["job_hash"].get<std::string>().size(), 32U);
+  EXPECT_GT(json["bytes"]["sent"]["control"], 0);
+  EXPECT_EQ(json["events"].size(), 1U);
+}
+
+TEST_F(Run, AKilledWorkerStillLeavesAReport) {
+  const Report report = run_script(frames({started_message(), progress_message(7, 0)}) +
+                                   "echo the last line; kill -9 $$");
+  EXPECT_EQ(exit_code(report), exit_code(Code::kPeerLost));
+  const Json json = written("report.json");
+  EXPECT_EQ(json["status"], "failed");
+  EXPECT_EQ(json["error"]["code"], "peer_lost");
+  EXPECT_EQ(json["steps"], 7);
+  EXPECT_EQ(json["cluster"]["workers"], (Json{{"start", 1}, {"end", 0}}));
+  EXPECT_EQ(json["events"][0]["kind"], "lost");
+  EXPECT_EQ(view.lines, std::vector<std::string>{"the last line"});
+}
+
+TEST_F(Run, AMissingWorkerStillLeavesAReport) {
+  const Report report = run_script("exit 0");
+  EXPECT_EQ(report.status, RunStatus::kFailed);
+  EXPECT_EQ(written("report.json")["error"]["code"], "peer_lost");
+}
+
+TEST_F(Run, AFullDiskFailsTheRunClearly) {
+  // A limit on the size of files stands for the full disk. The report itself is small enough for it
+  // here.
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const std::string script = "while :; do echo 0123456789012345678901234567890123456789; done";
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{65536, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Report report = run_script(script);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+
+  EXPECT_EQ(report.status, RunStatus::kFailed);
+  EXPECT_EQ(exit_code(report), exit_code(Code::kOutOfSpace));
+  EXPECT_NE(report.error->message().find("worker-0.log"), std::string::npos);
+  EXPECT_EQ(written("report.json")["error"]["code"], "out_of_space");
+  EXPECT_TRUE(content_of(scratch.path() / "run" / "worker-0.log").ends_with("\n"));
+}
+
+}  // namespace
+}  // namespace tandem::cluster

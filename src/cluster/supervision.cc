@@ -1,0 +1,63 @@
+#include "cluster/supervision.h"
+
+namespace tandem::cluster {
+
+void Supervision::heard(TimePoint now) {
+  if (state_ == State::kRunning) deadline_ = now + limits_.silence;
+}
+
+void Supervision::started(TimePoint now) {
+  if (state_ != State::kStarting) return;
+  state_ = State::kRunning;
+  deadline_ = now + limits_.silence;
+}
+
+void Supervision::ending(TimePoint now) {
+  if (state_ != State::kStarting && state_ != State::kRunning) return;
+  state_ = State::kEnding;
+  deadline_ = now + limits_.grace;
+}
+
+void Supervision::resumed(TimePoint now) {
+  switch (state_) {
+    case State::kStarting:
+      deadline_ = now + limits_.start;
+      break;
+    case State::kRunning:
+      deadline_ = now + limits_.silence;
+      break;
+    case State::kEnding:
+    case State::kStopping:
+      deadline_ = now + limits_.grace;
+      break;
+    case State::kKilled:
+      break;
+  }
+}
+
+Order Supervision::stop(Cause cause, TimePoint now) {
+  if (state_ == State::kKilled) return Order::kNothing;
+  if (state_ == State::kStopping) return kill(cause);
+  // A worker that has reported its end is only hurried: what it reported stays true.
+  if (state_ != State::kEnding) cause_ = cause;
+  state_ = State::kStopping;
+  deadline_ = now + limits_.grace;
+  return Order::kTerminate;
+}
+
+Order Supervision::tick(TimePoint now) {
+  if (state_ == State::kKilled || now < deadline_) return Order::kNothing;
+  if (state_ == State::kStarting) return kill(Cause::kStartTimeout);
+  if (state_ == State::kRunning) return kill(Cause::kSilence);
+  return kill(Cause::kNone);
+}
+
+Order Supervision::kill(Cause cause) {
+  if (cause_ == Cause::kNone && (state_ == State::kStarting || state_ == State::kRunning))
+    cause_ = cause;
+  state_ = State::kKilled;
+  deadline_ = TimePoint::max();
+  return Order::kKill;
+}
+
+}  // namespace tandem::cluster
