@@ -1,0 +1,55 @@
+// Counts every allocation of the process through operator new while steps run.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include <gtest/gtest.h>
+
+#include "data/loader.h"
+#include "data/source.h"
+#include "train/recipe.h"
+#include "train/stepper.h"
+
+namespace {
+std::atomic<std::int64_t> allocations = 0;
+}  // namespace
+
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace tandem::train {
+namespace {
+
+TEST(Allocation, StepsAllocateNothingAfterWarmUp) {
+  job::Job job;
+  job.model.config.kind = "mlp";
+  job.model.config.dropout = 0.1;
+  job.cluster.lanes = 3;
+  job.train.optimizer.momentum = 0.9;
+  job.train.clip.norm = 1;
+  const data::Parts parts = data::load(job.data, ".").value();
+  auto model = model::Model::create(blueprint_of(job, parts.spec).value(), job.train.loss, 1).value();
+  model->initialise(1);
+  auto stepper = Stepper::create(job, *model, {{0, model->blueprint().parameters}}).value();
+  const data::Sampler sampler(parts.train->size(), job.train.batch, 3, 1);
+  const std::int64_t epoch = sampler.steps_per_epoch();
+  data::Loader loader(*parts.train, sampler, {0, 3 * epoch, 0, 3}, 1);
+  std::int64_t at_start = 0;
+  for (std::int64_t step = 0; step < 3 * epoch; ++step) {
+    // Warm-up is an epoch: it holds the short last batch too.
+    if (step == epoch) at_start = allocations;
+    for (std::int64_t lane = 0; lane < 3; ++lane) {
+      ASSERT_TRUE(stepper->run_lane(loader.next()->batch, step, lane, 64).ok());
+    }
+    ASSERT_TRUE(stepper->finish_step(step, 0.01).ok());
+  }
+  EXPECT_EQ(allocations - at_start, 0);
+}
+
+}  // namespace
+}  // namespace tandem::train

@@ -1,0 +1,155 @@
+#include "train/trainer.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "checkpoint/model_file.h"
+#include "data/source.h"
+#include "train/evaluate.h"
+#include "train/saved_model.h"
+
+namespace tandem::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Collector final : public Reporter {
+ public:
+  void report(const wire::WorkerMessage& message) override { messages.push_back(message); }
+  std::vector<wire::WorkerMessage> messages;
+};
+
+class TrainerTest : public ::testing::Test {
+ protected:
+  TrainerTest() : root_(fs::temp_directory_path() / fmt::format("tandem-trainer-test-{}", ::getpid())) {
+    fs::create_directories(root_);
+  }
+  ~TrainerTest() override {
+    std::error_code ignored;
+    fs::remove_all(root_, ignored);
+  }
+
+  // Trains and returns Finished, or what went wrong.
+  Result<wire::Finished> run(const std::string& name, const std::string& toml) {
+    const fs::path directory = root_ / name;
+    fs::create_directories(directory);
+    TrainRequest request;
+    TANDEM_ASSIGN(request.parsed, job::parse_located(toml, name + ".toml", {}));
+    request.base_directory = root_;
+    request.run_directory = directory;
+    Collector collector;
+    TANDEM_TRY(train(request, collector, stop_));
+    messages_ = collector.messages;
+    return messages_.back().finished();
+  }
+
+  Result<std::string> hash(const std::string& name, const std::string& more) {
+    TANDEM_ASSIGN(const wire::Finished finished, run(name, kSmall + more));
+    return finished.weights_hash();
+  }
+
+  const std::string kSmall =
+      "[model]\nkind = \"mlp\"\nhidden = [16]\ndropout = 0.2\n"
+      "[train]\nsteps = 30\nbatch = 50\noptimizer = { kind = \"sgd\", lr = 0.1, momentum = 0.9 }\n";
+  const fs::path root_;
+  std::atomic<bool> stop_ = false;
+  std::vector<wire::WorkerMessage> messages_;
+};
+
+TEST_F(TrainerTest, GivesTheSameBitsTwiceAndOthersForAnotherSeed) {
+  const std::string first = hash("a", "").value();
+  EXPECT_EQ(hash("b", "").value(), first);
+  EXPECT_NE(hash("c", "seed = 2\n").value(), first);
+}
+
+TEST_F(TrainerTest, GivesTheSameBitsForAnyNumberOfPrefetchThreads) {
+  const std::string lanes = "[cluster]\nlanes = 4\n[data]\nprefetch = ";
+  const std::string none = hash("a", lanes + "0\n").value();
+  EXPECT_EQ(hash("b", lanes + "4\n").value(), none);
+}
+
+TEST_F(TrainerTest, CountsEverySampleOncePerEpoch) {
+  const auto finished = run("a", kSmall + "epochs = 2\n[cluster]\nlanes = 3\n");
+  ASSERT_TRUE(finished.ok()) << finished.error().message();
+  const wire::Started& started = messages_.front().started();
+  EXPECT_EQ(started.steps_per_epoch(), (started.train_samples() + 49) / 50);
+  // 26 steps make an epoch of 1,294 samples, the last of them short; four of the next follow.
+  EXPECT_EQ(finished->samples(), started.train_samples() + 4 * 50);
+}
+
+TEST_F(TrainerTest, EndsEarlyWhenTheMetricStopsImproving) {
+  const auto finished = run("a",
+                            "[model]\nkind = \"softmax\"\n[train]\nepochs = 100\n"
+                            "optimizer = { kind = \"sgd\", lr = 1e-9 }\n"
+                            "early_stop = { patience = 2, metric = \"accuracy\", min_delta = 0.01 }\n");
+  ASSERT_TRUE(finished.ok()) << finished.error().message();
+  EXPECT_EQ(finished->status(), "converged");
+  EXPECT_EQ(finished->epochs(), 3);
+}
+
+TEST_F(TrainerTest, NamesStepAndTensorWhenTrainingDiverges) {
+  const auto finished = run("a",
+                            "[model]\nkind = \"mlp\"\nhidden = [16]\n[train]\nepochs = 5\n"
+                            "optimizer = { kind = \"sgd\", lr = 1e30 }\n");
+  ASSERT_FALSE(finished.ok());
+  EXPECT_EQ(finished.error().code(), Code::kDiverged);
+  EXPECT_NE(finished.error().message().find("at step"), std::string::npos) << finished.error().message();
+  EXPECT_NE(finished.error().message().find("`fc"), std::string::npos) << finished.error().message();
+  EXPECT_FALSE(fs::exists(root_ / "a" / "model.safetensors"));
+}
+
+TEST_F(TrainerTest, StopsWhenAskedAndKeepsTheModel) {
+  stop_ = true;
+  const auto finished = run("a", kSmall);
+  ASSERT_TRUE(finished.ok()) << finished.error().message();
+  EXPECT_EQ(finished->status(), "cancelled");
+  EXPECT_EQ(finished->steps(), 0);
+  EXPECT_TRUE(checkpoint::verify_model(root_ / "a").ok());
+}
+
+TEST_F(TrainerTest, StartsFromAnotherModelAndLeavesFrozenTensorsAsTheyWere) {
+  ASSERT_TRUE(run("first", kSmall).ok());
+  const auto finished = run("second",
+                            "[model]\nkind = \"mlp\"\nhidden = [16, 16]\ninit_from = \"first\"\nfreeze = [\"fc1*\"]\n"
+                            "[train]\nsteps = 20\n");
+  ASSERT_TRUE(finished.ok()) << finished.error().message();
+  const auto& notes = messages_.front().started().notes();
+  ASSERT_GE(notes.size(), 2);
+  EXPECT_NE(notes[0].find("2 of 6 tensors taken from"), std::string::npos) << notes[0];
+  const auto first = checkpoint::load_model(root_ / "first").value();
+  const auto second = checkpoint::load_model(root_ / "second").value();
+  EXPECT_EQ(first.find("fc1.weight")->values, second.find("fc1.weight")->values);
+  EXPECT_EQ(first.find("fc1.bias")->values, second.find("fc1.bias")->values);
+}
+
+TEST_F(TrainerTest, RefusesAModelThatSharesNothing) {
+  ASSERT_TRUE(run("first", kSmall).ok());
+  const auto finished = run("second", "[model]\nkind = \"softmax\"\ninit_from = \"first\"\n");
+  ASSERT_FALSE(finished.ok());
+  EXPECT_EQ(finished.error().code(), Code::kInvalidArgument);
+}
+
+TEST_F(TrainerTest, PointsAtTheLayerThatDoesNotFit) {
+  const auto finished = run("a", "[model]\nkind = \"layers\"\nlayers = [\n  { kind = \"linear\", out = 3 },\n]\n");
+  ASSERT_FALSE(finished.ok());
+  EXPECT_NE(finished.error().message().find("a.toml:4"), std::string::npos) << finished.error().message();
+  EXPECT_NE(finished.error().message().find("flatten"), std::string::npos) << finished.error().message();
+}
+
+TEST_F(TrainerTest, SavedModelsEvaluateAsTheyDidInTheRun) {
+  const auto finished = run("a", kSmall);
+  ASSERT_TRUE(finished.ok()) << finished.error().message();
+  const auto trained = load_trained(root_ / "a", {});
+  ASSERT_TRUE(trained.ok()) << trained.error().message();
+  const auto parts = data::load(trained->job.data, root_);
+  const auto evaluation = evaluate(*trained->model, *parts->test, 0, {});
+  EXPECT_EQ(evaluation->loss, finished->loss());
+  EXPECT_EQ(evaluation->accuracy, finished->accuracy());
+}
+
+}  // namespace
+}  // namespace tandem::train
