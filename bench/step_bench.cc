@@ -1,13 +1,14 @@
-// Times training steps of the five standard workloads on synthetic data: gather, forward, backward, update. Reads
-// "run STEPS" lines and answers each with a JSON line, so that bench/step.py can alternate it with a peer.
+// Times training steps of the five standard workloads on synthetic data: gather, forward, backward,
+// update. Reads "run STEPS" lines and answers each with a JSON line, so that bench/step.py can
+// alternate it with a peer.
 //
 //     tandem-bench-step WORKLOAD BATCH [THREADS [LANES]]
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <string>
-
-#include <fmt/format.h>
 
 #include "base/rng.h"
 #include "data/loader.h"
@@ -25,21 +26,27 @@ class SyntheticData final : public data::Dataset {
   explicit SyntheticData(const std::string& workload) {
     size_ = workload == "gpt" ? 512 : workload == "resnet18" ? 256 : 2048;
     if (workload == "gpt") {
-      spec_ = {.input = data::Input::kTokens, .shape = {kContext}, .classes = kVocabulary, .targets_per_sample = kContext};
+      spec_ = {.input = data::Input::kTokens,
+               .shape = {kContext},
+               .classes = kVocabulary,
+               .targets_per_sample = kContext};
     } else {
-      spec_.shape = workload == "resnet18" ? std::vector<std::int64_t>{3, 32, 32} : std::vector<std::int64_t>{1, 28, 28};
+      spec_.shape = workload == "resnet18" ? std::vector<std::int64_t>{3, 32, 32}
+                                           : std::vector<std::int64_t>{1, 28, 28};
       spec_.classes = kClasses;
     }
     Rng rng({1});
     const auto numbers = static_cast<std::size_t>(size_ * spec_.sample_size());
     if (spec_.input == data::Input::kTokens) {
-      for (std::size_t i = 0; i < numbers; ++i) tokens_.push_back(static_cast<std::int32_t>(rng.below(kVocabulary)));
+      for (std::size_t i = 0; i < numbers; ++i)
+        tokens_.push_back(static_cast<std::int32_t>(rng.below(kVocabulary)));
     } else {
       for (std::size_t i = 0; i < numbers; ++i) inputs_.push_back(rng.normal());
     }
     const auto targets = static_cast<std::size_t>(size_ * spec_.targets_per_sample);
     for (std::size_t i = 0; i < targets; ++i) {
-      classes_.push_back(static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(spec_.classes))));
+      classes_.push_back(
+          static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(spec_.classes))));
     }
   }
 
@@ -55,8 +62,8 @@ class SyntheticData final : public data::Dataset {
 
  private:
   template <typename T>
-  static void copy(const std::vector<T>& from, std::span<const std::uint32_t> indices, std::int64_t width,
-                   std::vector<T>& to) {
+  static void copy(const std::vector<T>& from, std::span<const std::uint32_t> indices,
+                   std::int64_t width, std::vector<T>& to) {
     if (from.empty()) return;
     to.resize(indices.size() * static_cast<std::size_t>(width));
     auto at = to.begin();
@@ -78,7 +85,8 @@ int fail(const Error& error) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    fmt::print(stderr, "usage: tandem-bench-step softmax|mlp|cnn|resnet18|gpt BATCH [THREADS [LANES]]\n");
+    fmt::print(stderr,
+               "usage: tandem-bench-step softmax|mlp|cnn|resnet18|gpt BATCH [THREADS [LANES]]\n");
     return 2;
   }
   job::Job job;
@@ -92,33 +100,37 @@ int main(int argc, char** argv) {
   auto blueprint = train::blueprint_of(job, data.spec());
   if (!blueprint.ok()) return fail(blueprint.error());
   const std::int64_t parameters = blueprint->parameters;
-  auto model = model::Model::create(std::move(blueprint).value(), job.train.loss, job.train.threads);
+  auto model =
+      model::Model::create(std::move(blueprint).value(), job.train.loss, job.train.threads);
   if (!model.ok()) return fail(model.error());
   (*model)->initialise(job.train.seed);
   auto stepper = train::Stepper::create(job, **model, {{0, parameters}});
   if (!stepper.ok()) return fail(stepper.error());
   // A peer of one thread is not met with a second one that prepares batches.
-  const data::Sampler sampler(data.size() / job.train.batch * job.train.batch, job.train.batch, job.lanes(), 1);
+  const data::Sampler sampler(data.size() / job.train.batch * job.train.batch, job.train.batch,
+                              job.lanes(), 1);
   data::Loader loader(data, sampler, {0, std::int64_t{1} << 40, 0, job.lanes()}, 0);
   std::int64_t step = 0;
   const auto run = [&](std::int64_t steps) -> double {
     const auto begin = std::chrono::steady_clock::now();
     for (std::int64_t i = 0; i < steps; ++i, ++step) {
       for (std::int64_t lane = 0; lane < job.lanes(); ++lane) {
-        const Status status = (*stepper)->run_lane(loader.next()->batch, step, lane, job.train.batch);
+        const Status status =
+            (*stepper)->run_lane(loader.next()->batch, step, lane, job.train.batch);
         if (!status.ok()) std::exit(fail(status.error()));
       }
       const auto outcome = (*stepper)->finish_step(step, job.train.optimizer.lr);
       if (!outcome.ok()) std::exit(fail(outcome.error()));
     }
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / static_cast<double>(steps);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() /
+           static_cast<double>(steps);
   };
   run(5);
   std::string word;
   for (std::int64_t steps = 0; std::cin >> word >> steps && word == "run" && steps > 0;) {
     const double seconds = run(steps);
-    fmt::print("{{\"ms_per_step\": {}, \"samples_per_s\": {}, \"parameters\": {}}}\n", seconds * 1e3,
-               static_cast<double>(job.train.batch) / seconds, parameters);
+    fmt::print("{{\"ms_per_step\": {}, \"samples_per_s\": {}, \"parameters\": {}}}\n",
+               seconds * 1e3, static_cast<double>(job.train.batch) / seconds, parameters);
     std::fflush(stdout);
   }
   return 0;
@@ -127,4 +139,6 @@ int main(int argc, char** argv) {
 }  // namespace
 }  // namespace tandem
 
-int main(int argc, char** argv) { return tandem::main(argc, argv); }
+int main(int argc, char** argv) {
+  return tandem::main(argc, argv);
+}

@@ -245,7 +245,7 @@ void add_others(CLI::App& app, Slots& slots) {
       *app.add_subcommand("doctor", "Check what this machine has for training, and say what to do");
   add_json(doctor, slots, "Print the checks as JSON");
   add_worker_binary(doctor, slots.doctor.worker_binary);
-  doctor.footer("Exit code 0 unless a check fails.");
+  doctor.footer("Exit code 0, or 1 when a check fails. A warning is no failure.");
   slots.finish[&doctor] = [&slots]() -> Result<Options> {
     slots.doctor.format = format_of(slots);
     return Options(slots.doctor);

@@ -1,4 +1,5 @@
-// The sub-commands of tandem-worker. The light binary `tandem` starts them with checked arguments; people do not.
+// The sub-commands of tandem-worker. The light binary `tandem` starts them with checked arguments;
+// people do not.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,8 @@ struct PredictOptions {
   Format format = Format::kText;
 };
 
-// Each returns how it ended; main() turns that into a message and an exit code. train() has told the node already.
+// Each returns how it ended; main() turns that into a message and an exit code. train() has told
+// the node already.
 Status train(const TrainOptions& options);
 Status eval(const EvalOptions& options);
 Status predict(const PredictOptions& options);

@@ -1,12 +1,11 @@
-#include "train/evaluate.h"
+#include <fmt/format.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include <fmt/format.h>
-
 #include "commands.h"
 #include "data/source.h"
+#include "train/evaluate.h"
 #include "train/saved_model.h"
 
 namespace tandem::worker {
@@ -18,7 +17,8 @@ Status same_shape(const data::Spec& data, const data::Spec& model) {
     return {};
   }
   return Error(Code::kInvalidArgument,
-               fmt::format("the data does not fit the model: {} classes and {} numbers a sample, where it was trained "
+               fmt::format("the data does not fit the model: {} classes and {} numbers a sample, "
+                           "where it was trained "
                            "on {} and {}",
                            data.classes, data.sample_size(), model.classes, model.sample_size()));
 }
@@ -35,21 +35,25 @@ void show(const EvalOptions& options, const train::Evaluation& evaluation) {
     fmt::print("\n");
     return;
   }
-  nlohmann::json result = {{"part", options.part}, {"samples", evaluation.samples}, {"loss", evaluation.loss}};
-  result["accuracy"] = evaluation.accuracy ? nlohmann::json(*evaluation.accuracy) : nlohmann::json(nullptr);
+  nlohmann::json result = {
+      {"part", options.part}, {"samples", evaluation.samples}, {"loss", evaluation.loss}};
+  result["accuracy"] =
+      evaluation.accuracy ? nlohmann::json(*evaluation.accuracy) : nlohmann::json(nullptr);
   std::puts(result.dump().c_str());
 }
 
 }  // namespace
 
 Status eval(const EvalOptions& options) {
-  TANDEM_ASSIGN(const train::TrainedModel trained, train::load_trained(options.model, options.overrides));
+  TANDEM_ASSIGN(const train::TrainedModel trained,
+                train::load_trained(options.model, options.overrides));
   TANDEM_ASSIGN(const data::Parts parts, data::load(trained.job.data, options.base_directory));
   TANDEM_TRY(same_shape(parts.spec, trained.spec));
   const data::Dataset& part = choose(parts, options.part);
   if (part.size() == 0) {
-    return Error(Code::kInvalidArgument, fmt::format("the {} part of the data is empty; choose another with --part",
-                                                     options.part));
+    return Error(
+        Code::kInvalidArgument,
+        fmt::format("the {} part of the data is empty; choose another with --part", options.part));
   }
   TANDEM_ASSIGN(const train::Evaluation evaluation,
                 train::evaluate(*trained.model, part, trained.job.data.prefetch, {}));

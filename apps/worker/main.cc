@@ -1,8 +1,8 @@
 // tandem-worker: the program that computes. Started by `tandem`; see apps/tandem/.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
-
-#include <fmt/format.h>
 
 #include "commands.h"
 
@@ -63,7 +63,9 @@ int main(int argc, char** argv) {
   add_train(app, status);
   add_eval(app, status);
   add_predict(app, status);
-  app.add_subcommand("info", "What the libraries say of themselves, as JSON")->callback([&] { status = info(); });
+  app.add_subcommand("info", "What the libraries say of themselves, as JSON")->callback([&] {
+    status = info();
+  });
   CLI11_PARSE(app, argc, argv);
   if (status.ok()) return 0;
   // A train error has gone to the node, which shows it; this copy is for the log.
@@ -75,4 +77,6 @@ int main(int argc, char** argv) {
 }  // namespace
 }  // namespace tandem::worker
 
-int main(int argc, char** argv) { return tandem::worker::main(argc, argv); }
+int main(int argc, char** argv) {
+  return tandem::worker::main(argc, argv);
+}

@@ -1,9 +1,9 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
-
-#include <fmt/format.h>
 
 #include "commands.h"
 #include "data/inputs.h"
@@ -30,7 +30,8 @@ std::vector<float> probabilities(Row row) {
 std::vector<std::size_t> likeliest(const std::vector<float>& values, std::int64_t top) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
   order.resize(std::min(order.size(), static_cast<std::size_t>(std::max<std::int64_t>(1, top))));
   return order;
 }
@@ -50,7 +51,8 @@ class Printer {
  private:
   void values(const std::string& file, std::int64_t index, Row row) const {
     if (options_.format == Format::kJson) {
-      const nlohmann::json line = {{"file", file}, {"index", index}, {"values", std::vector<float>(row.begin(), row.end())}};
+      const nlohmann::json line = {
+          {"file", file}, {"index", index}, {"values", std::vector<float>(row.begin(), row.end())}};
       std::puts(line.dump().c_str());
       return;
     }
@@ -68,7 +70,8 @@ class Printer {
                              {"class", class_name(spec_, best[0])},
                              {"probability", all[best[0]]},
                              {"top", nlohmann::json::array()}};
-      for (std::size_t c : best) line["top"].push_back({{"class", class_name(spec_, c)}, {"probability", all[c]}});
+      for (std::size_t c : best)
+        line["top"].push_back({{"class", class_name(spec_, c)}, {"probability", all[c]}});
       std::puts(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
       return;
     }
@@ -81,10 +84,12 @@ class Printer {
   const data::Spec& spec_;
 };
 
-Status predict_file(const std::string& path, const train::TrainedModel& trained, const Printer& printer) {
+Status predict_file(const std::string& path, const train::TrainedModel& trained,
+                    const Printer& printer) {
   constexpr std::int64_t kBatch = 128;
   TANDEM_ASSIGN(const auto inputs, data::read_inputs(path, trained.spec, trained.encoding));
-  if (inputs->size() == 0) return Error(Code::kInvalidArgument, fmt::format("{} holds no samples", path));
+  if (inputs->size() == 0)
+    return Error(Code::kInvalidArgument, fmt::format("{} holds no samples", path));
   data::Loader loader(*inputs, std::min(kBatch, inputs->size()), trained.job.data.prefetch);
   const auto outputs = static_cast<std::size_t>(trained.model->blueprint().interface.outputs);
   std::int64_t index = 0;
@@ -104,7 +109,8 @@ Status continue_text(const PredictOptions& options, const train::TrainedModel& t
   bool shown = false;
   TANDEM_TRY(train::generate(*trained.model, trained.spec, options.prompt, options.generate,
                              [&](std::string_view character) {
-                               if (stream && !shown) std::fwrite(text.data(), 1, text.size(), stdout);
+                               if (stream && !shown)
+                                 std::fwrite(text.data(), 1, text.size(), stdout);
                                shown = true;
                                text += character;
                                if (!stream) return;
@@ -126,8 +132,10 @@ Status predict(const PredictOptions& options) {
   TANDEM_ASSIGN(const train::TrainedModel trained, train::load_trained(options.model, {}));
   const bool text = trained.spec.input == data::Input::kTokens;
   if (text != options.has_prompt) {
-    return Error(Code::kInvalidArgument, text ? "this model continues text; give --prompt TEXT"
-                                              : "this model does not continue text; give files of samples (IDX, CSV or npy)");
+    return Error(
+        Code::kInvalidArgument,
+        text ? "this model continues text; give --prompt TEXT"
+             : "this model does not continue text; give files of samples (IDX, CSV or npy)");
   }
   if (text) return continue_text(options, trained);
   const Printer printer(options, trained.spec);

@@ -1,6 +1,5 @@
-#include <csignal>
-
 #include <atomic>
+#include <csignal>
 
 #include "base/file.h"
 #include "commands.h"
@@ -14,7 +13,8 @@ namespace {
 std::atomic<bool> stop_asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
 
-// Sends each message to the node. A node that is gone ends the worker: nobody would see what it does.
+// Sends each message to the node. A node that is gone ends the worker: nobody would see what it
+// does.
 class NodeReporter final : public train::Reporter {
  public:
   explicit NodeReporter(int control) : control_(control) {}

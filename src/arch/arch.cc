@@ -9,21 +9,36 @@ namespace tandem::arch {
 
 std::string_view to_string(LayerKind kind) {
   switch (kind) {
-    case LayerKind::kLinear: return "linear";
-    case LayerKind::kConv: return "conv";
-    case LayerKind::kMaxPool: return "max_pool";
-    case LayerKind::kAvgPool: return "avg_pool";
-    case LayerKind::kGlobalAvgPool: return "global_avg_pool";
-    case LayerKind::kRelu: return "relu";
-    case LayerKind::kGelu: return "gelu";
-    case LayerKind::kTanh: return "tanh";
-    case LayerKind::kDropout: return "dropout";
-    case LayerKind::kBatchNorm: return "batchnorm";
-    case LayerKind::kLayerNorm: return "layernorm";
-    case LayerKind::kFlatten: return "flatten";
-    case LayerKind::kEmbedding: return "embedding";
-    case LayerKind::kResidual: return "residual";
-    case LayerKind::kDecoder: return "decoder";
+    case LayerKind::kLinear:
+      return "linear";
+    case LayerKind::kConv:
+      return "conv";
+    case LayerKind::kMaxPool:
+      return "max_pool";
+    case LayerKind::kAvgPool:
+      return "avg_pool";
+    case LayerKind::kGlobalAvgPool:
+      return "global_avg_pool";
+    case LayerKind::kRelu:
+      return "relu";
+    case LayerKind::kGelu:
+      return "gelu";
+    case LayerKind::kTanh:
+      return "tanh";
+    case LayerKind::kDropout:
+      return "dropout";
+    case LayerKind::kBatchNorm:
+      return "batchnorm";
+    case LayerKind::kLayerNorm:
+      return "layernorm";
+    case LayerKind::kFlatten:
+      return "flatten";
+    case LayerKind::kEmbedding:
+      return "embedding";
+    case LayerKind::kResidual:
+      return "residual";
+    case LayerKind::kDecoder:
+      return "decoder";
   }
   return "unknown";
 }
@@ -40,7 +55,8 @@ Result<Blueprint> build(const ModelConfig& config, const Interface& interface, L
   std::vector<NamedBlock> blocks;
   if (config.kind == "layers") {
     blocks = cut_into_blocks(config.layers);
-    if (blocks.empty()) return Error(Code::kInvalidArgument, "model kind `layers` needs at least one layer");
+    if (blocks.empty())
+      return Error(Code::kInvalidArgument, "model kind `layers` needs at least one layer");
   } else {
     TANDEM_ASSIGN(blocks, blocks_of(config, interface));
   }
@@ -50,7 +66,8 @@ Result<Blueprint> build(const ModelConfig& config, const Interface& interface, L
     assembler.begin_block(std::move(block.name));
     for (Layer& layer : block.layers) {
       if (Status status = assembler.add(std::move(layer)); !status.ok()) {
-        if (where != nullptr) *where = {config.kind == "layers" ? index : -1, status.error().message()};
+        if (where != nullptr)
+          *where = {config.kind == "layers" ? index : -1, status.error().message()};
         return std::move(status).error();
       }
       ++index;

@@ -1,8 +1,10 @@
-// A model described without running it: which layers, in which blocks, with which parameters of which shapes. The
-// light binary uses it to check a job and to count parameters; model/ executes it. Pure values, no libtorch.
+// A model described without running it: which layers, in which blocks, with which parameters of
+// which shapes. The light binary uses it to check a job and to count parameters; model/ executes
+// it. Pure values, no libtorch.
 //
-// A model is a list of blocks, so that pipeline stages can be ranges of them; a block is a list of layers. Parameters
-// and buffers ("slots") lie in two flat vectors in the order of `slots`; a slot's name and shape are PyTorch's.
+// A model is a list of blocks, so that pipeline stages can be ranges of them; a block is a list of
+// layers. Parameters and buffers ("slots") lie in two flat vectors in the order of `slots`; a
+// slot's name and shape are PyTorch's.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +17,22 @@
 namespace tandem::arch {
 
 enum class LayerKind : std::uint8_t {
-  kLinear, kConv, kMaxPool, kAvgPool, kGlobalAvgPool, kRelu, kGelu, kTanh, kDropout,
-  kBatchNorm, kLayerNorm, kFlatten, kEmbedding,
+  kLinear,
+  kConv,
+  kMaxPool,
+  kAvgPool,
+  kGlobalAvgPool,
+  kRelu,
+  kGelu,
+  kTanh,
+  kDropout,
+  kBatchNorm,
+  kLayerNorm,
+  kFlatten,
+  kEmbedding,
   kResidual,  // Two 3x3 convolutions with batch-norm and a skip; resnet18's block.
-  kDecoder,   // Attention and a feed-forward part, each behind a layer-norm, each added; gpt's block.
+  kDecoder,   // Attention and a feed-forward part, each behind a layer-norm, each added; gpt's
+              // block.
 };
 
 // The name in a job file: "linear", "conv", "max_pool", ...
@@ -28,11 +42,12 @@ std::vector<std::string_view> layer_names();
 
 enum class Init : std::uint8_t { kDefault, kKaiming, kXavier, kNormal, kZeros };
 
-// One layer as a job file or a model kind asks for it. Fields that a kind does not use stay at their defaults.
+// One layer as a job file or a model kind asks for it. Fields that a kind does not use stay at
+// their defaults.
 struct Layer {
   LayerKind kind = LayerKind::kLinear;
-  std::int64_t out = 0;        // linear, conv, residual: outputs or channels; embedding: width. 0 in the last linear
-                               // layer: as many as the data has classes or values.
+  std::int64_t out = 0;  // linear, conv, residual: outputs or channels; embedding: width. 0 in the
+                         // last linear layer: as many as the data has classes or values.
   std::int64_t kernel = 3;     // conv, pools.
   std::int64_t stride = 1;     // conv, pools (0: the kernel's size), residual.
   std::int64_t padding = 0;    // conv, pools.
@@ -66,10 +81,10 @@ struct ModelConfig {
 
 // What the data looks like to a model: data::Spec without the data.
 struct Interface {
-  bool tokens = false;                   // Inputs are token numbers instead of floats.
-  std::vector<std::int64_t> input_shape; // Of one sample.
-  std::int64_t vocabulary = 0;           // tokens: how many numbers there are.
-  std::int64_t outputs = 0;              // Classes, or values a sample.
+  bool tokens = false;                    // Inputs are token numbers instead of floats.
+  std::vector<std::int64_t> input_shape;  // Of one sample.
+  std::int64_t vocabulary = 0;            // tokens: how many numbers there are.
+  std::int64_t outputs = 0;               // Classes, or values a sample.
 };
 
 enum class SlotKind : std::uint8_t { kParameter, kBuffer };
@@ -79,20 +94,20 @@ enum class Fill : std::uint8_t { kZeros, kOnes, kNormal, kUniform };
 
 // A named tensor in the flat parameter or buffer vector.
 struct Slot {
-  std::string name;                 // "conv1.weight"
+  std::string name;  // "conv1.weight"
   SlotKind kind = SlotKind::kParameter;
   std::vector<std::int64_t> shape;
-  std::int64_t offset = 0;          // Floats from the start of its flat vector.
-  std::int64_t size = 0;            // Floats.
+  std::int64_t offset = 0;  // Floats from the start of its flat vector.
+  std::int64_t size = 0;    // Floats.
   Fill fill = Fill::kZeros;
-  double scale = 0;                 // kNormal: deviation; kUniform: half-width.
+  double scale = 0;  // kNormal: deviation; kUniform: half-width.
 };
 
 struct Block {
   std::string name;
-  std::vector<Layer> layers;        // With names and inferred sizes.
+  std::vector<Layer> layers;              // With names and inferred sizes.
   std::vector<std::int64_t> input_shape;  // Of one sample.
-  std::int64_t first_slot = 0;      // Its slots are slots[first_slot, last_slot).
+  std::int64_t first_slot = 0;            // Its slots are slots[first_slot, last_slot).
   std::int64_t last_slot = 0;
 };
 
@@ -100,8 +115,8 @@ struct Blueprint {
   Interface interface;
   std::vector<Block> blocks;
   std::vector<Slot> slots;
-  std::int64_t parameters = 0;      // Floats in the flat parameter vector.
-  std::int64_t buffers = 0;         // Floats in the flat buffer vector.
+  std::int64_t parameters = 0;  // Floats in the flat parameter vector.
+  std::int64_t buffers = 0;     // Floats in the flat buffer vector.
 };
 
 // Where in `layers` a configuration is wrong, for messages that point at a line of the job file.
@@ -110,7 +125,9 @@ struct LayerError {
   std::string message;
 };
 
-// Infers shapes, names and slots. On failure returns kInvalidArgument; *where, if given, says which layer.
-Result<Blueprint> build(const ModelConfig& config, const Interface& interface, LayerError* where = nullptr);
+// Infers shapes, names and slots. On failure returns kInvalidArgument; *where, if given, says which
+// layer.
+Result<Blueprint> build(const ModelConfig& config, const Interface& interface,
+                        LayerError* where = nullptr);
 
 }  // namespace tandem::arch

@@ -40,9 +40,12 @@ TEST(Arch, LaysSlotsOutWithoutHoles) {
 }
 
 TEST(Arch, CutsAUsersLayersIntoBlocksAtWeights) {
-  const std::vector<Layer> layers = {{.kind = LayerKind::kConv, .out = 8},    {.kind = LayerKind::kRelu},
-                                     {.kind = LayerKind::kMaxPool},           {.kind = LayerKind::kFlatten},
-                                     {.kind = LayerKind::kLinear, .out = 16}, {.kind = LayerKind::kTanh},
+  const std::vector<Layer> layers = {{.kind = LayerKind::kConv, .out = 8},
+                                     {.kind = LayerKind::kRelu},
+                                     {.kind = LayerKind::kMaxPool},
+                                     {.kind = LayerKind::kFlatten},
+                                     {.kind = LayerKind::kLinear, .out = 16},
+                                     {.kind = LayerKind::kTanh},
                                      {.kind = LayerKind::kLinear}};
   const std::vector<NamedBlock> blocks = cut_into_blocks(layers);
   ASSERT_EQ(blocks.size(), 3U);
@@ -51,7 +54,8 @@ TEST(Arch, CutsAUsersLayersIntoBlocksAtWeights) {
 }
 
 TEST(Arch, InfersTheLastLinearLayersSize) {
-  const ModelConfig config{.kind = "layers", .layers = {{.kind = LayerKind::kFlatten}, {.kind = LayerKind::kLinear}}};
+  const ModelConfig config{.kind = "layers",
+                           .layers = {{.kind = LayerKind::kFlatten}, {.kind = LayerKind::kLinear}}};
   const Blueprint blueprint = built(config, kMnist);
   EXPECT_EQ(blueprint.slots[0].name, "linear1.weight");
   EXPECT_EQ(blueprint.slots[0].shape, (std::vector<std::int64_t>{10, 784}));
@@ -66,21 +70,27 @@ struct Misfit {
 TEST(Arch, SaysWhichLayerDoesNotFitAndWhy) {
   const Misfit misfits[] = {
       {{{.kind = LayerKind::kLinear, .out = 4}}, 0, "put a flatten layer before it"},
-      {{{.kind = LayerKind::kFlatten}, {.kind = LayerKind::kConv, .out = 4}}, 1, "convolutions come before"},
+      {{{.kind = LayerKind::kFlatten}, {.kind = LayerKind::kConv, .out = 4}},
+       1,
+       "convolutions come before"},
       {{{.kind = LayerKind::kConv, .out = 4, .kernel = 29}}, 0, "does not fit an image of 1x28x28"},
       {{{.kind = LayerKind::kConv}}, 0, "needs `out`"},
       {{{.kind = LayerKind::kEmbedding, .out = 4}}, 0, "reads characters"},
-      {{{.kind = LayerKind::kFlatten}, {.kind = LayerKind::kLinear, .out = 3}}, 1, "gives 3 numbers"},
+      {{{.kind = LayerKind::kFlatten}, {.kind = LayerKind::kLinear, .out = 3}},
+       1,
+       "gives 3 numbers"},
       {{{.kind = LayerKind::kDropout, .rate = 1.0}}, 0, "[0, 1)"},
       {{{.kind = LayerKind::kLayerNorm}}, 0, "use batchnorm for images"},
       {{{.kind = LayerKind::kMaxPool, .kernel = 2, .padding = 2}}, 0, "half the kernel"},
   };
   for (const Misfit& misfit : misfits) {
     LayerError where;
-    const Result<Blueprint> result = build({.kind = "layers", .layers = misfit.layers}, kMnist, &where);
+    const Result<Blueprint> result =
+        build({.kind = "layers", .layers = misfit.layers}, kMnist, &where);
     ASSERT_FALSE(result.ok()) << misfit.part;
     EXPECT_EQ(result.error().code(), Code::kInvalidArgument);
-    EXPECT_NE(result.error().message().find(misfit.part), std::string::npos) << result.error().message();
+    EXPECT_NE(result.error().message().find(misfit.part), std::string::npos)
+        << result.error().message();
     EXPECT_EQ(where.layer, misfit.layer) << misfit.part;
   }
 }

@@ -1,18 +1,21 @@
 #include "arch/assembler.h"
 
-#include <cmath>
-#include <utility>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <cmath>
+#include <utility>
 
 namespace tandem::arch {
 namespace {
 
-// Above this a model would not fit any machine that Tandem runs on; it also keeps products from overflowing.
+// Above this a model would not fit any machine that Tandem runs on; it also keeps products from
+// overflowing.
 constexpr std::int64_t kMostFloats = std::int64_t{1} << 36;
 
-Error misfit(std::string message) { return Error(Code::kInvalidArgument, std::move(message)); }
+Error misfit(std::string message) {
+  return Error(Code::kInvalidArgument, std::move(message));
+}
 
 std::int64_t product(const std::vector<std::int64_t>& shape) {
   std::int64_t result = 1;
@@ -20,7 +23,9 @@ std::int64_t product(const std::vector<std::int64_t>& shape) {
   return result;
 }
 
-std::string show(const std::vector<std::int64_t>& shape) { return fmt::format("{}", fmt::join(shape, "x")); }
+std::string show(const std::vector<std::int64_t>& shape) {
+  return fmt::format("{}", fmt::join(shape, "x"));
+}
 
 // The size behind a window that slides over `size`; 0 or less when it does not fit.
 std::int64_t slide(std::int64_t size, const Layer& layer, std::int64_t stride) {
@@ -50,26 +55,45 @@ Status Assembler::add(Layer layer) {
   }
   Status status;
   switch (layer.kind) {
-    case LayerKind::kLinear: status = add_linear(layer); break;
-    case LayerKind::kConv: status = add_conv(layer); break;
+    case LayerKind::kLinear:
+      status = add_linear(layer);
+      break;
+    case LayerKind::kConv:
+      status = add_conv(layer);
+      break;
     case LayerKind::kMaxPool:
-    case LayerKind::kAvgPool: status = add_pool(layer); break;
+    case LayerKind::kAvgPool:
+      status = add_pool(layer);
+      break;
     case LayerKind::kGlobalAvgPool:
       status = need_rank(layer, 3, "it must stand before flatten");
       if (status.ok()) shape_ = {shape_[0]};
       break;
     case LayerKind::kRelu:
     case LayerKind::kGelu:
-    case LayerKind::kTanh: break;
+    case LayerKind::kTanh:
+      break;
     case LayerKind::kDropout:
       if (!(layer.rate >= 0 && layer.rate < 1)) status = misfit("dropout's rate must be in [0, 1)");
       break;
-    case LayerKind::kBatchNorm: status = add_batch_norm(layer); break;
-    case LayerKind::kLayerNorm: status = add_layer_norm(layer); break;
-    case LayerKind::kFlatten: shape_ = {product(shape_)}; break;
-    case LayerKind::kEmbedding: status = add_embedding(layer); break;
-    case LayerKind::kResidual: status = add_residual(layer); break;
-    case LayerKind::kDecoder: status = add_decoder(layer); break;
+    case LayerKind::kBatchNorm:
+      status = add_batch_norm(layer);
+      break;
+    case LayerKind::kLayerNorm:
+      status = add_layer_norm(layer);
+      break;
+    case LayerKind::kFlatten:
+      shape_ = {product(shape_)};
+      break;
+    case LayerKind::kEmbedding:
+      status = add_embedding(layer);
+      break;
+    case LayerKind::kResidual:
+      status = add_residual(layer);
+      break;
+    case LayerKind::kDecoder:
+      status = add_decoder(layer);
+      break;
   }
   TANDEM_TRY(std::move(status));
   if (blueprint_.parameters > kMostFloats || product(shape_) > kMostFloats) {
@@ -97,14 +121,14 @@ Result<Blueprint> Assembler::finish() && {
 Status Assembler::need_rank(const Layer& layer, std::size_t rank, std::string_view advice) const {
   if (shape_.size() == rank) return {};
   return misfit(fmt::format("a {} layer needs {} but gets {}; {}", to_string(layer.kind),
-                            rank == 3 ? "an image (channels x height x width)" : "a vector", show(shape_),
-                            advice));
+                            rank == 3 ? "an image (channels x height x width)" : "a vector",
+                            show(shape_), advice));
 }
 
 Status Assembler::add_linear(Layer& layer) {
   if (shape_.size() > 2) {
-    return misfit(fmt::format("a linear layer needs a vector but gets {}; put a flatten layer before it",
-                              show(shape_)));
+    return misfit(fmt::format(
+        "a linear layer needs a vector but gets {}; put a flatten layer before it", show(shape_)));
   }
   if (layer.out == 0) layer.out = blueprint_.interface.outputs;
   if (layer.out < 0 || layer.out > kMostFloats / std::max<std::int64_t>(1, shape_.back())) {
@@ -120,20 +144,23 @@ Status Assembler::add_linear(Layer& layer) {
 Status Assembler::add_conv(Layer& layer) {
   TANDEM_TRY(need_rank(layer, 3, "convolutions come before flatten and linear layers"));
   constexpr std::int64_t kMostChannels = 1 << 16;
-  if (layer.out < 1 || layer.out > kMostChannels) return misfit("a conv layer needs `out`, its channels, from 1 to 65536");
+  if (layer.out < 1 || layer.out > kMostChannels)
+    return misfit("a conv layer needs `out`, its channels, from 1 to 65536");
   if (layer.kernel < 1 || layer.stride < 1 || layer.padding < 0) {
     return misfit("a conv layer needs kernel >= 1, stride >= 1 and padding >= 0");
   }
-  if (layer.padding >= layer.kernel) return misfit("a conv layer's padding must be smaller than its kernel");
+  if (layer.padding >= layer.kernel)
+    return misfit("a conv layer's padding must be smaller than its kernel");
   const std::int64_t channels = shape_[0];
   const std::int64_t height = slide(shape_[1], layer, layer.stride);
   const std::int64_t width = slide(shape_[2], layer, layer.stride);
   if (height < 1 || width < 1) {
-    return misfit(fmt::format("a {0}x{0} kernel does not fit an image of {1}", layer.kernel, show(shape_)));
+    return misfit(
+        fmt::format("a {0}x{0} kernel does not fit an image of {1}", layer.kernel, show(shape_)));
   }
   const std::int64_t window = layer.kernel * layer.kernel;
-  add_weight(layer.name + ".weight", {layer.out, channels, layer.kernel, layer.kernel}, channels * window,
-             layer.out * window, layer.init);
+  add_weight(layer.name + ".weight", {layer.out, channels, layer.kernel, layer.kernel},
+             channels * window, layer.out * window, layer.init);
   if (layer.bias) add_bias(layer.name + ".bias", layer.out, channels * window, layer.init);
   shape_ = {layer.out, height, width};
   return {};
@@ -142,13 +169,15 @@ Status Assembler::add_conv(Layer& layer) {
 Status Assembler::add_pool(Layer& layer) {
   TANDEM_TRY(need_rank(layer, 3, "pools come before flatten and linear layers"));
   if (layer.stride == 0) layer.stride = layer.kernel;
-  if (layer.kernel < 1 || layer.stride < 1 || layer.padding < 0 || 2 * layer.padding > layer.kernel) {
+  if (layer.kernel < 1 || layer.stride < 1 || layer.padding < 0 ||
+      2 * layer.padding > layer.kernel) {
     return misfit("a pool needs kernel >= 1, stride >= 0 and padding of at most half the kernel");
   }
   const std::int64_t height = slide(shape_[1], layer, layer.stride);
   const std::int64_t width = slide(shape_[2], layer, layer.stride);
   if (height < 1 || width < 1) {
-    return misfit(fmt::format("a {0}x{0} window does not fit an image of {1}", layer.kernel, show(shape_)));
+    return misfit(
+        fmt::format("a {0}x{0} window does not fit an image of {1}", layer.kernel, show(shape_)));
   }
   shape_ = {shape_[0], height, width};
   return {};
@@ -161,16 +190,21 @@ Status Assembler::add_batch_norm(const Layer& layer) {
 }
 
 Status Assembler::add_layer_norm(const Layer& layer) {
-  if (shape_.size() > 2) return misfit("layernorm works on vectors and sequences; use batchnorm for images");
+  if (shape_.size() > 2)
+    return misfit("layernorm works on vectors and sequences; use batchnorm for images");
   add_norm_slots(layer.name, shape_.back());
   return {};
 }
 
 Status Assembler::add_embedding(const Layer& layer) {
-  if (!tokens_) return misfit("an embedding layer reads characters; it must come first, on data of source = \"text\"");
-  if (layer.out < 1 || layer.out > 1 << 20) return misfit("an embedding layer needs `out`, its width");
+  if (!tokens_)
+    return misfit(
+        "an embedding layer reads characters; it must come first, on data of source = \"text\"");
+  if (layer.out < 1 || layer.out > 1 << 20)
+    return misfit("an embedding layer needs `out`, its width");
   const Init init = layer.init == Init::kDefault ? Init::kNormal : layer.init;
-  add_weight(layer.name + ".weight", {blueprint_.interface.vocabulary, layer.out}, layer.out, layer.out, init);
+  add_weight(layer.name + ".weight", {blueprint_.interface.vocabulary, layer.out}, layer.out,
+             layer.out, init);
   if (layer.position) {
     add_slot(layer.name + ".position", SlotKind::kParameter, {shape_[0], layer.out}, Fill::kZeros);
   }
@@ -214,29 +248,40 @@ std::string Assembler::next_name(LayerKind kind) {
   return fmt::format("{}{}", to_string(kind), ++names_used_[static_cast<std::size_t>(kind)]);
 }
 
-void Assembler::add_slot(std::string name, SlotKind kind, std::vector<std::int64_t> shape, Fill fill, double scale) {
+void Assembler::add_slot(std::string name, SlotKind kind, std::vector<std::int64_t> shape,
+                         Fill fill, double scale) {
   const std::int64_t size = product(shape);
   std::int64_t& end = kind == SlotKind::kParameter ? blueprint_.parameters : blueprint_.buffers;
   blueprint_.slots.push_back({std::move(name), kind, std::move(shape), end, size, fill, scale});
   end += size;
 }
 
-void Assembler::add_weight(const std::string& name, std::vector<std::int64_t> shape, std::int64_t fan_in,
-                           std::int64_t fan_out, Init init) {
+void Assembler::add_weight(const std::string& name, std::vector<std::int64_t> shape,
+                           std::int64_t fan_in, std::int64_t fan_out, Init init) {
   const auto in = static_cast<double>(fan_in), out = static_cast<double>(fan_out);
   Fill fill = Fill::kNormal;
   double scale = 0.02;
   switch (init) {
-    case Init::kDefault: fill = Fill::kUniform, scale = 1 / std::sqrt(in); break;  // As PyTorch does.
-    case Init::kKaiming: scale = std::sqrt(2 / in); break;
-    case Init::kXavier: fill = Fill::kUniform, scale = std::sqrt(6 / (in + out)); break;
-    case Init::kNormal: break;
-    case Init::kZeros: fill = Fill::kZeros, scale = 0; break;
+    case Init::kDefault:
+      fill = Fill::kUniform, scale = 1 / std::sqrt(in);
+      break;  // As PyTorch does.
+    case Init::kKaiming:
+      scale = std::sqrt(2 / in);
+      break;
+    case Init::kXavier:
+      fill = Fill::kUniform, scale = std::sqrt(6 / (in + out));
+      break;
+    case Init::kNormal:
+      break;
+    case Init::kZeros:
+      fill = Fill::kZeros, scale = 0;
+      break;
   }
   add_slot(name, SlotKind::kParameter, std::move(shape), fill, scale);
 }
 
-void Assembler::add_bias(const std::string& name, std::int64_t size, std::int64_t fan_in, Init init) {
+void Assembler::add_bias(const std::string& name, std::int64_t size, std::int64_t fan_in,
+                         Init init) {
   const bool uniform = init == Init::kDefault;
   add_slot(name, SlotKind::kParameter, {size}, uniform ? Fill::kUniform : Fill::kZeros,
            uniform ? 1 / std::sqrt(static_cast<double>(fan_in)) : 0);
@@ -253,7 +298,8 @@ void Assembler::add_batch_norm_slots(const std::string& name, std::int64_t chann
   add_slot(name + ".running_var", SlotKind::kBuffer, {channels}, Fill::kOnes);
 }
 
-void Assembler::add_linear_slots(const std::string& name, std::int64_t in, std::int64_t out, Init init) {
+void Assembler::add_linear_slots(const std::string& name, std::int64_t in, std::int64_t out,
+                                 Init init) {
   add_weight(name + ".weight", {out, in}, in, out, init);
   add_bias(name + ".bias", out, in, init);
 }

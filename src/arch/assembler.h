@@ -1,5 +1,5 @@
-// Puts a Blueprint together layer by layer: checks that each fits behind the one before, gives it a name, and lays out
-// its slots. Used by arch::build() only.
+// Puts a Blueprint together layer by layer: checks that each fits behind the one before, gives it a
+// name, and lays out its slots. Used by arch::build() only.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,8 @@ class Assembler {
 
   Status need_rank(const Layer& layer, std::size_t rank, std::string_view advice) const;
   std::string next_name(LayerKind kind);
-  void add_slot(std::string name, SlotKind kind, std::vector<std::int64_t> shape, Fill fill, double scale = 0);
+  void add_slot(std::string name, SlotKind kind, std::vector<std::int64_t> shape, Fill fill,
+                double scale = 0);
   void add_weight(const std::string& name, std::vector<std::int64_t> shape, std::int64_t fan_in,
                   std::int64_t fan_out, Init init);
   void add_bias(const std::string& name, std::int64_t size, std::int64_t fan_in, Init init);

@@ -1,15 +1,17 @@
 #include "arch/kinds.h"
 
-#include <utility>
-
 #include <fmt/format.h>
+
+#include <utility>
 
 namespace tandem::arch {
 namespace {
 
 using Kind = LayerKind;
 
-Layer plain(Kind kind) { return {.kind = kind}; }
+Layer plain(Kind kind) {
+  return {.kind = kind};
+}
 
 Layer linear(std::string name, std::int64_t out) {
   return {.kind = Kind::kLinear, .out = out, .name = std::move(name)};
@@ -19,9 +21,13 @@ Layer conv(std::string name, std::int64_t out) {
   return {.kind = Kind::kConv, .out = out, .name = std::move(name)};
 }
 
-Layer dropout(double rate) { return {.kind = Kind::kDropout, .rate = rate}; }
+Layer dropout(double rate) {
+  return {.kind = Kind::kDropout, .rate = rate};
+}
 
-std::vector<NamedBlock> softmax() { return {{"fc", {plain(Kind::kFlatten), linear("fc", 0)}}}; }
+std::vector<NamedBlock> softmax() {
+  return {{"fc", {plain(Kind::kFlatten), linear("fc", 0)}}};
+}
 
 std::vector<NamedBlock> mlp(const ModelConfig& config) {
   std::vector<std::int64_t> widths = config.hidden;
@@ -58,15 +64,19 @@ std::vector<NamedBlock> cnn(const ModelConfig& config) {
 
 std::vector<NamedBlock> resnet18(const ModelConfig& config) {
   const Init init = config.init == Init::kDefault ? Init::kKaiming : config.init;
-  const Layer stem{.kind = Kind::kConv, .out = 64, .padding = 1, .bias = false, .init = init, .name = "conv1"};
+  const Layer stem{
+      .kind = Kind::kConv, .out = 64, .padding = 1, .bias = false, .init = init, .name = "conv1"};
   const Layer norm{.kind = Kind::kBatchNorm, .name = "bn1"};
   std::vector<NamedBlock> blocks = {{"stem", {stem, norm, plain(Kind::kRelu)}}};
   for (int stage = 0; stage < 4; ++stage) {
     for (int part = 0; part < 2; ++part) {
       const std::string name = fmt::format("layer{}.{}", stage + 1, part);
       const std::int64_t stride = stage > 0 && part == 0 ? 2 : 1;
-      blocks.push_back(
-          {name, {{.kind = Kind::kResidual, .out = std::int64_t{64} << stage, .stride = stride, .name = name}}});
+      blocks.push_back({name,
+                        {{.kind = Kind::kResidual,
+                          .out = std::int64_t{64} << stage,
+                          .stride = stride,
+                          .name = name}}});
     }
   }
   blocks.push_back({"fc", {plain(Kind::kGlobalAvgPool), linear("fc", 0)}});
@@ -75,8 +85,12 @@ std::vector<NamedBlock> resnet18(const ModelConfig& config) {
 
 std::vector<NamedBlock> gpt(const ModelConfig& config) {
   const Init init = config.init == Init::kDefault ? Init::kNormal : config.init;
-  std::vector<NamedBlock> blocks = {
-      {"embedding", {{.kind = Kind::kEmbedding, .out = config.width, .position = true, .init = init, .name = "token"}}}};
+  std::vector<NamedBlock> blocks = {{"embedding",
+                                     {{.kind = Kind::kEmbedding,
+                                       .out = config.width,
+                                       .position = true,
+                                       .init = init,
+                                       .name = "token"}}}};
   if (config.dropout > 0) blocks[0].layers.push_back(dropout(config.dropout));
   for (std::int64_t i = 0; i < config.blocks; ++i) {
     const std::string name = fmt::format("blocks.{}", i);
@@ -95,28 +109,36 @@ bool has_parameters(Kind kind) {
     case Kind::kConv:
     case Kind::kEmbedding:
     case Kind::kResidual:
-    case Kind::kDecoder: return true;
-    default: return false;
+    case Kind::kDecoder:
+      return true;
+    default:
+      return false;
   }
 }
 
 }  // namespace
 
-std::vector<std::string_view> kind_names() { return {"softmax", "mlp", "cnn", "resnet18", "gpt", "layers"}; }
+std::vector<std::string_view> kind_names() {
+  return {"softmax", "mlp", "cnn", "resnet18", "gpt", "layers"};
+}
 
 Result<std::vector<NamedBlock>> blocks_of(const ModelConfig& config, const Interface& interface) {
   const bool images = interface.input_shape.size() == 3 && !interface.tokens;
   if (interface.tokens != (config.kind == "gpt")) {
-    return Error(Code::kInvalidArgument,
-                 interface.tokens
-                     ? fmt::format("model `{}` cannot read text; use kind = \"gpt\" or layers that start with an "
-                                   "embedding",
-                                   config.kind)
-                     : "model `gpt` reads text; use source = \"text\"");
+    return Error(
+        Code::kInvalidArgument,
+        interface.tokens
+            ? fmt::format(
+                  "model `{}` cannot read text; use kind = \"gpt\" or layers that start with an "
+                  "embedding",
+                  config.kind)
+            : "model `gpt` reads text; use source = \"text\"");
   }
   if ((config.kind == "cnn" || config.kind == "resnet18") && !images) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("model `{}` needs images (channels x height x width); use `mlp` for tables", config.kind));
+    return Error(
+        Code::kInvalidArgument,
+        fmt::format("model `{}` needs images (channels x height x width); use `mlp` for tables",
+                    config.kind));
   }
   if (config.kind == "softmax") return softmax();
   if (config.kind == "mlp") return mlp(config);
@@ -128,7 +150,8 @@ Result<std::vector<NamedBlock>> blocks_of(const ModelConfig& config, const Inter
 
 std::vector<NamedBlock> cut_into_blocks(const std::vector<Layer>& layers) {
   std::vector<NamedBlock> blocks;
-  bool has_weights = true;  // Of the block that is open; a new one begins at the next layer with weights.
+  bool has_weights =
+      true;  // Of the block that is open; a new one begins at the next layer with weights.
   for (const Layer& layer : layers) {
     if (blocks.empty() || (has_parameters(layer.kind) && has_weights)) {
       blocks.push_back({fmt::format("block{}", blocks.size() + 1), {}});

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 #include <numeric>
 #include <set>
@@ -51,16 +52,27 @@ Result<Features> features_of_array(std::string content, ArrayFormat format, cons
                   describe(spec.shape)));
 }
 
-// A first row without numbers is a header; so is one that has all the names that the model knows.
-Result<Csv> parse_table(std::string_view text, const Encoding& encoding) {
-  TANDEM_ASSIGN(Csv csv, parse_csv(text, Header::kAuto));
-  if (!csv.header().empty()) return csv;
-  std::set<std::string_view> first;
-  for (std::int64_t column = 0; column < csv.columns(); ++column) first.insert(csv.cell(0, column));
-  for (const Column& column : encoding.columns) {
-    if (column.name.empty() || !first.contains(column.name)) return csv;
+// Whether the first row of `csv` (parsed without a header) is one. A model that knows its columns
+// by name is asked for the names; one that does not tells by the numbers, where it has any.
+Header find_header(const Csv& csv, const Encoding& encoding) {
+  const auto named = [](const Column& column) { return !column.name.empty(); };
+  const auto numeric = [](const Column& column) { return column.categories.empty(); };
+  const auto& columns = encoding.columns;
+  if (std::none_of(columns.begin(), columns.end(), named)) {
+    return std::any_of(columns.begin(), columns.end(), numeric) ? Header::kAuto : Header::kNo;
   }
-  return encoding.columns.empty() ? std::move(csv) : parse_csv(text, Header::kYes);
+  std::set<std::string_view> names = {encoding.label_name};
+  for (const Column& column : columns) names.insert(column.name);
+  for (std::int64_t column = 0; column < csv.columns(); ++column) {
+    if (names.contains(csv.cell(0, column))) return Header::kYes;
+  }
+  return Header::kNo;
+}
+
+Result<Csv> parse_table(std::string_view text, const Encoding& encoding) {
+  TANDEM_ASSIGN(Csv csv, parse_csv(text, Header::kNo));
+  const Header header = find_header(csv, encoding);
+  return header == Header::kNo ? std::move(csv) : parse_csv(text, header);
 }
 
 Result<Features> features_of_table(std::string_view text, const Spec& spec,

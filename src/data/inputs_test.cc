@@ -95,6 +95,18 @@ TEST_F(Inputs, ReadTablesWithAndWithoutHeaderAndLabel) {
   EXPECT_EQ(read("12,x,oslo\n0,y,rome\n", table_spec(), table_encoding()), expected);
 }
 
+TEST_F(Inputs, ReadOneRowOfCategories) {
+  Encoding encoding;
+  encoding.columns = {{"", {"blue", "red"}}};
+  encoding.normalisation = {{0, 0}, {1, 1}};
+  Spec spec = image_spec();
+  spec.shape = {2};
+  EXPECT_EQ(read("red\n", spec, encoding), (std::vector<float>{0, 1}));
+  encoding.columns[0].name = "colour";
+  EXPECT_EQ(read("red\n", spec, encoding), (std::vector<float>{0, 1}));
+  EXPECT_EQ(read("colour\nred\n", spec, encoding), (std::vector<float>{0, 1}));
+}
+
 TEST_F(Inputs, AreReadByTheEmbeddedDigitsModel) {
   const auto digits = load(SourceConfig(), ".");
   std::string row = "0";

@@ -1,12 +1,15 @@
 // NumPy's .npy format, versions 1 to 3. Pure parser. Little-endian numbers and booleans only:
 // arrays of objects can carry code and are refused.
 //
-// | offset | size   | field   | meaning |
-// |--------|--------|---------|-------------------------------------------------------------------------------|
-// | 0      | 6      | magic   | 0x93 "NUMPY" | | 6      | 2      | version | major, minor | | 8 | 2
-// or 4 | length  | of the header, little-endian; 2 bytes in version 1, 4 in versions 2 and 3     |
-// |        | length | header  | a Python dict: 'descr', 'fortran_order', 'shape' | |        | |
-// data    | to the end of the file                                                        |
+// clang-format off
+// | offset | size   | field   | meaning                                              |
+// |--------|--------|---------|------------------------------------------------------|
+// | 0      | 6      | magic   | 0x93 "NUMPY"                                         |
+// | 6      | 2      | version | major, minor                                         |
+// | 8      | 2 or 4 | length  | of the header; 2 bytes in version 1, 4 in 2 and 3    |
+// |        | length | header  | a Python dict: 'descr', 'fortran_order', 'shape'     |
+// |        |        | data    | to the end of the file                               |
+// clang-format on
 #pragma once
 
 #include <string>

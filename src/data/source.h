@@ -30,6 +30,12 @@ struct SourceConfig {
 
 // Loads the set into memory. Relative paths are taken from `base_directory` (the job file's).
 // Errors name the file, the place in it, and what was expected.
+//
+// A file that holds several parts is dealt out by a fixed pseudo-random order of its samples that
+// does not depend on a job's seed (data/split.h); a text is cut into contiguous pieces instead.
+// What is learnt (normalisation, categories) is learnt from the training part alone; a category
+// that it does not have becomes zeros elsewhere. Class names and a text's vocabulary are those of
+// all parts of the training file.
 Result<Parts> load(const SourceConfig& config, const std::filesystem::path& base_directory);
 
 }  // namespace tandem::data

@@ -149,7 +149,7 @@ std::vector<Key> data_keys() {
       {.path = "data.header",
        .field = data_<&Source::header>(),
        .meaning = "Whether the first row names the columns.",
-       .words = {{"auto", "it does when it has no number where the next row has one"},
+       .words = {{"auto", "it does when it holds no number and is unlike the rows below"},
                  {"yes", "it does"},
                  {"no", "it is data"}},
        .when = csv},

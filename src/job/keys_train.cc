@@ -150,7 +150,8 @@ std::vector<Key> plain_keys() {
        .range = from_to(1, 1e9)},
       {.path = "train.steps",
        .field = train<&Train::steps>(),
-       .meaning = "Stop after this many optimizer steps; 0: `epochs` decides.",
+       .meaning =
+           "Train for this many optimizer steps, whatever `epochs` says; 0: `epochs` decides.",
        .range = from_to(0, kMostCount)},
       {.path = "train.batch",
        .field = train<&Train::batch>(),

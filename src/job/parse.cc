@@ -26,8 +26,8 @@ std::string name_from(std::string_view file_name) {
   }
   constexpr std::size_t kLongest = 100;
   name.resize(std::min(name.size(), kLongest));
-  const std::size_t start = name.find_first_not_of(".-");
-  return start == std::string::npos ? "job" : name.substr(start);
+  const std::size_t first = name.find_first_not_of(".-"), last = name.find_last_not_of(".-");
+  return first == std::string::npos ? "job" : name.substr(first, last - first + 1);
 }
 
 Error error_of(const Mistakes& mistakes, const Texts& texts) {

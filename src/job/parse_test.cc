@@ -246,7 +246,7 @@ TEST(PointAt, UnderlinesALayerOfTheFile) {
       "  --> a.toml:4:3\n"
       "   |\n"
       " 4 |   { kind = \"conv\", out = 8, kernel = 9 },\n"
-      "   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ use a smaller kernel");
+      "   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ use a smaller kernel");
   EXPECT_EQ(point_at(*parsed, "model.layers[0].kernel", "m", "").substr(0, 20),
             "m\n  --> a.toml:4:38\n");
   EXPECT_EQ(point_at(*parsed, "model.layers[1].out", "m", "").substr(0, 19),

@@ -1,5 +1,5 @@
-// The kernels for which ATen's vectorised transcendental functions serve. Tensors here are views of the caller's memory;
-// nothing is copied.
+// The kernels for which ATen's vectorised transcendental functions serve. Tensors here are views of
+// the caller's memory; nothing is copied.
 #include <ATen/ATen.h>
 
 #include "model/kernels.h"

@@ -1,5 +1,5 @@
-// Causal multi-head attention on the rows of a joint query-key-value matrix, in place: heads are columns of it, so
-// nothing is transposed or copied.
+// Causal multi-head attention on the rows of a joint query-key-value matrix, in place: heads are
+// columns of it, so nothing is transposed or copied.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// gpt's block: x + attention(norm1(x)), then y + feed_forward(norm2(y)). The gradient of the residual stream is one
-// buffer that every block adds to in place: input and output share it.
+// gpt's block: x + attention(norm1(x)), then y + feed_forward(norm2(y)). The gradient of the
+// residual stream is one buffer that every block adds to in place: input and output share it.
 #include "model/attention.h"
 #include "model/matmul.h"
 #include "model/plan_context.h"
@@ -16,7 +16,8 @@ struct Part {
 
 class Decoder final : public Layer {
  public:
-  Decoder(PlanContext& context, const arch::Layer& layer, const Activation& in, const Activation& out)
+  Decoder(PlanContext& context, const arch::Layer& layer, const Activation& in,
+          const Activation& out)
       : in_(in),
         out_(out),
         rows_(in.rows()),
@@ -28,9 +29,12 @@ class Decoder final : public Layer {
         norm2_(context, layer.name + ".norm2"),
         up_(context, layer.name + ".up"),
         down_(context, layer.name + ".down") {
-    const auto take = [&](std::int64_t floats) { return context.workspace().take(static_cast<std::size_t>(floats)); };
+    const auto take = [&](std::int64_t floats) {
+      return context.workspace().take(static_cast<std::size_t>(floats));
+    };
     for (float** statistic : {&mean1_, &inverse1_, &mean2_, &inverse2_}) *statistic = take(rows_);
-    for (float** matrix : {&normal1_, &attended_, &middle_, &normal2_}) *matrix = take(rows_ * width_);
+    for (float** matrix : {&normal1_, &attended_, &middle_, &normal2_})
+      *matrix = take(rows_ * width_);
     joint_ = take(rows_ * 3 * width_);
     probabilities_ = take(shape_.probabilities());
     wide_ = take(rows_ * 4 * width_);
@@ -42,13 +46,13 @@ class Decoder final : public Layer {
   }
 
   void forward(const Pass& pass) override {
-    layer_norm(in_.value, pass.parameters + norm1_.weight, pass.parameters + norm1_.bias, normal1_, mean1_, inverse1_,
-               rows_, width_);
+    layer_norm(in_.value, pass.parameters + norm1_.weight, pass.parameters + norm1_.bias, normal1_,
+               mean1_, inverse1_, rows_, width_);
     linear(pass, qkv_, normal1_, width_, joint_, 3 * width_);
     attention(shape_, joint_, probabilities_, attended_);
     add_linear(pass, project_, attended_, width_, in_.value, middle_);
-    layer_norm(middle_, pass.parameters + norm2_.weight, pass.parameters + norm2_.bias, normal2_, mean2_, inverse2_,
-               rows_, width_);
+    layer_norm(middle_, pass.parameters + norm2_.weight, pass.parameters + norm2_.bias, normal2_,
+               mean2_, inverse2_, rows_, width_);
     linear(pass, up_, normal2_, width_, wide_, 4 * width_);
     gelu(wide_, active_, static_cast<std::size_t>(rows_ * 4 * width_));
     add_linear(pass, down_, active_, 4 * width_, middle_, out_.value);
@@ -57,36 +61,43 @@ class Decoder final : public Layer {
   void backward(const Pass& pass) override {
     float* stream = out_.gradient;
     linear_backward(pass, down_, active_, 4 * width_, stream, width_, wide_gradient_);
-    gelu_backward(wide_gradient_, wide_, wide_gradient_, static_cast<std::size_t>(rows_ * 4 * width_));
+    gelu_backward(wide_gradient_, wide_, wide_gradient_,
+                  static_cast<std::size_t>(rows_ * 4 * width_));
     linear_backward(pass, up_, normal2_, width_, wide_gradient_, 4 * width_, narrow_gradient_);
-    layer_norm_backward(narrow_gradient_, middle_, pass.parameters + norm2_.weight, mean2_, inverse2_, stream,
-                        pass.gradients + norm2_.weight, pass.gradients + norm2_.bias, rows_, width_, Write::kAdd);
+    layer_norm_backward(narrow_gradient_, middle_, pass.parameters + norm2_.weight, mean2_,
+                        inverse2_, stream, pass.gradients + norm2_.weight,
+                        pass.gradients + norm2_.bias, rows_, width_, Write::kAdd);
     linear_backward(pass, project_, attended_, width_, stream, width_, narrow_gradient_);
     attention_backward(shape_, joint_, probabilities_, narrow_gradient_, wide_gradient_, scratch_);
     linear_backward(pass, qkv_, normal1_, width_, wide_gradient_, 3 * width_, narrow_gradient_);
-    layer_norm_backward(narrow_gradient_, in_.value, pass.parameters + norm1_.weight, mean1_, inverse1_, stream,
-                        pass.gradients + norm1_.weight, pass.gradients + norm1_.bias, rows_, width_, Write::kAdd);
+    layer_norm_backward(narrow_gradient_, in_.value, pass.parameters + norm1_.weight, mean1_,
+                        inverse1_, stream, pass.gradients + norm1_.weight,
+                        pass.gradients + norm1_.bias, rows_, width_, Write::kAdd);
   }
 
  private:
   void linear(const Pass& pass, const Part& part, const float* x, std::int64_t inputs, float* y,
               std::int64_t outputs) const {
-    multiply(rows_, outputs, inputs, {x, inputs}, {pass.parameters + part.weight, inputs, Transpose::kYes}, y, outputs);
+    multiply(rows_, outputs, inputs, {x, inputs},
+             {pass.parameters + part.weight, inputs, Transpose::kYes}, y, outputs);
     add_bias(y, pass.parameters + part.bias, rows_, outputs, Activate::kNone);
   }
 
   // y = residual + x W^T + b, width_ columns.
-  void add_linear(const Pass& pass, const Part& part, const float* x, std::int64_t inputs, const float* residual,
-                  float* y) const {
+  void add_linear(const Pass& pass, const Part& part, const float* x, std::int64_t inputs,
+                  const float* residual, float* y) const {
     copy_with_bias(residual, pass.parameters + part.bias, y, rows_, width_);
-    multiply(rows_, width_, inputs, {x, inputs}, {pass.parameters + part.weight, inputs, Transpose::kYes}, y, width_, 1);
+    multiply(rows_, width_, inputs, {x, inputs},
+             {pass.parameters + part.weight, inputs, Transpose::kYes}, y, width_, 1);
   }
 
-  void linear_backward(const Pass& pass, const Part& part, const float* x, std::int64_t inputs, float* dy,
-                       std::int64_t outputs, float* dx) const {
+  void linear_backward(const Pass& pass, const Part& part, const float* x, std::int64_t inputs,
+                       float* dy, std::int64_t outputs, float* dx) const {
     add_bias_backward(dy, nullptr, pass.gradients + part.bias, rows_, outputs, Activate::kNone);
-    multiply(outputs, inputs, rows_, {dy, outputs, Transpose::kYes}, {x, inputs}, pass.gradients + part.weight, inputs);
-    multiply(rows_, inputs, outputs, {dy, outputs}, {pass.parameters + part.weight, inputs}, dx, inputs);
+    multiply(outputs, inputs, rows_, {dy, outputs, Transpose::kYes}, {x, inputs},
+             pass.gradients + part.weight, inputs);
+    multiply(rows_, inputs, outputs, {dy, outputs}, {pass.parameters + part.weight, inputs}, dx,
+             inputs);
   }
 
   const Activation in_, out_;
@@ -101,8 +112,10 @@ class Decoder final : public Layer {
 
 }  // namespace
 
-LayerPtr make_decoder(PlanContext& context, const arch::Layer& layer, const Activation& in, Activation& out) {
-  out = context.make(in.shape, in.gradient == nullptr ? PlanContext::Gradient::kWanted : PlanContext::Gradient::kNone);
+LayerPtr make_decoder(PlanContext& context, const arch::Layer& layer, const Activation& in,
+                      Activation& out) {
+  out = context.make(in.shape, in.gradient == nullptr ? PlanContext::Gradient::kWanted
+                                                      : PlanContext::Gradient::kNone);
   if (in.gradient != nullptr) out.gradient = in.gradient;
   return std::make_unique<Decoder>(context, layer, in, out);
 }

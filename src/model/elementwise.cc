@@ -36,11 +36,13 @@ class Tanh final : public Elementwise {
   using Elementwise::Elementwise;
   void forward(const Pass&) override { hyperbolic_tangent(in_.value, out_.value, in_.floats); }
   void backward(const Pass&) override {
-    if (in_.gradient != nullptr) hyperbolic_tangent_backward(out_.gradient, out_.value, in_.gradient, in_.floats);
+    if (in_.gradient != nullptr)
+      hyperbolic_tangent_backward(out_.gradient, out_.value, in_.gradient, in_.floats);
   }
 };
 
-// Which elements are dropped is a pure function of (seed, step, lane, layer, index). In evaluation nothing is.
+// Which elements are dropped is a pure function of (seed, step, lane, layer, index). In evaluation
+// nothing is.
 class Dropout final : public Elementwise {
  public:
   Dropout(const Activation& in, const Activation& out, double rate, std::uint64_t number)
@@ -57,8 +59,8 @@ class Dropout final : public Elementwise {
 
  private:
   std::uint64_t key(const Pass& pass) const {
-    return Rng({pass.key.seed, static_cast<std::uint64_t>(pass.key.step), static_cast<std::uint64_t>(pass.key.lane),
-                number_})
+    return Rng({pass.key.seed, static_cast<std::uint64_t>(pass.key.step),
+                static_cast<std::uint64_t>(pass.key.lane), number_})
         .at(0);
   }
 
@@ -70,7 +72,10 @@ class Dropout final : public Elementwise {
 class Flatten final : public Layer {
  public:
   Flatten(const Activation& in, const Activation& out)
-      : in_(in), out_(out), forward_(in.desc, plain_image(in.shape)), backward_(plain_image(in.shape), in.desc) {}
+      : in_(in),
+        out_(out),
+        forward_(in.desc, plain_image(in.shape)),
+        backward_(plain_image(in.shape), in.desc) {}
 
   void forward(const Pass&) override { forward_.run(in_.value, out_.value); }
   void backward(const Pass&) override {
@@ -89,21 +94,28 @@ class Nothing final : public Layer {
 };
 
 Activation like(PlanContext& context, const Activation& in) {
-  const auto gradient = in.gradient != nullptr ? PlanContext::Gradient::kWanted : PlanContext::Gradient::kNone;
-  return in.is_image() ? context.make_image(in.shape, in.desc, gradient) : context.make(in.shape, gradient);
+  const auto gradient =
+      in.gradient != nullptr ? PlanContext::Gradient::kWanted : PlanContext::Gradient::kNone;
+  return in.is_image() ? context.make_image(in.shape, in.desc, gradient)
+                       : context.make(in.shape, gradient);
 }
 
 }  // namespace
 
-LayerPtr make_elementwise(PlanContext& context, const arch::Layer& layer, const Activation& in, Activation& out) {
+LayerPtr make_elementwise(PlanContext& context, const arch::Layer& layer, const Activation& in,
+                          Activation& out) {
   out = like(context, in);
   switch (layer.kind) {
-    case arch::LayerKind::kRelu: return std::make_unique<Relu>(in, out);
-    case arch::LayerKind::kGelu: return std::make_unique<Gelu>(in, out);
-    case arch::LayerKind::kTanh: return std::make_unique<Tanh>(in, out);
+    case arch::LayerKind::kRelu:
+      return std::make_unique<Relu>(in, out);
+    case arch::LayerKind::kGelu:
+      return std::make_unique<Gelu>(in, out);
+    case arch::LayerKind::kTanh:
+      return std::make_unique<Tanh>(in, out);
     case arch::LayerKind::kDropout:
       return std::make_unique<Dropout>(in, out, layer.rate, context.next_layer_number());
-    default: break;
+    default:
+      break;
   }
   TANDEM_CHECK(false);
 }

@@ -12,7 +12,8 @@ namespace {
 
 constexpr float kNormEpsilon = 1e-5F;
 
-TANDEM_SIMD void bias_relu_rows(float* y, const float* __restrict bias, std::int64_t rows, std::int64_t columns) {
+TANDEM_SIMD void bias_relu_rows(float* y, const float* __restrict bias, std::int64_t rows,
+                                std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = y + r * columns;
     for (std::int64_t c = 0; c < columns; ++c) {
@@ -22,15 +23,16 @@ TANDEM_SIMD void bias_relu_rows(float* y, const float* __restrict bias, std::int
   }
 }
 
-TANDEM_SIMD void bias_rows(float* y, const float* __restrict bias, std::int64_t rows, std::int64_t columns) {
+TANDEM_SIMD void bias_rows(float* y, const float* __restrict bias, std::int64_t rows,
+                           std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = y + r * columns;
     for (std::int64_t c = 0; c < columns; ++c) row[c] += bias[c];
   }
 }
 
-TANDEM_SIMD void mask_and_sum_rows(float* __restrict dy, const float* __restrict y, float* __restrict sum,
-                                   std::int64_t rows, std::int64_t columns) {
+TANDEM_SIMD void mask_and_sum_rows(float* __restrict dy, const float* __restrict y,
+                                   float* __restrict sum, std::int64_t rows, std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = dy + r * columns;
     const float* out = y + r * columns;
@@ -42,7 +44,8 @@ TANDEM_SIMD void mask_and_sum_rows(float* __restrict dy, const float* __restrict
   }
 }
 
-TANDEM_SIMD void sum_rows(const float* __restrict dy, float* __restrict sum, std::int64_t rows, std::int64_t columns) {
+TANDEM_SIMD void sum_rows(const float* __restrict dy, float* __restrict sum, std::int64_t rows,
+                          std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* row = dy + r * columns;
     for (std::int64_t c = 0; c < columns; ++c) sum[c] += row[c];
@@ -66,14 +69,17 @@ template <typename F>
 }
 
 TANDEM_SIMD void layer_norm_rows(const float* __restrict x, const float* __restrict weight,
-                                 const float* __restrict bias, float* __restrict y, float* __restrict mean,
-                                 float* __restrict inverse, std::int64_t rows, std::int64_t columns) {
+                                 const float* __restrict bias, float* __restrict y,
+                                 float* __restrict mean, float* __restrict inverse,
+                                 std::int64_t rows, std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* in = x + r * columns;
     float* out = y + r * columns;
-    const float mu = lane_sum(columns, [&](std::int64_t c) { return in[c]; }) / static_cast<float>(columns);
-    const float variance = lane_sum(columns, [&](std::int64_t c) { return (in[c] - mu) * (in[c] - mu); }) /
-                           static_cast<float>(columns);
+    const float mu =
+        lane_sum(columns, [&](std::int64_t c) { return in[c]; }) / static_cast<float>(columns);
+    const float variance =
+        lane_sum(columns, [&](std::int64_t c) { return (in[c] - mu) * (in[c] - mu); }) /
+        static_cast<float>(columns);
     const float scale = 1.0F / std::sqrt(variance + kNormEpsilon);
     for (std::int64_t c = 0; c < columns; ++c) out[c] = (in[c] - mu) * scale * weight[c] + bias[c];
     mean[r] = mu;
@@ -85,7 +91,8 @@ template <Write kWrite>
 [[gnu::always_inline]] inline void layer_norm_backward_rows(
     const float* __restrict dy, const float* __restrict x, const float* __restrict weight,
     const float* __restrict mean, const float* __restrict inverse, float* __restrict dx,
-    float* __restrict weight_gradient, float* __restrict bias_gradient, std::int64_t rows, std::int64_t columns) {
+    float* __restrict weight_gradient, float* __restrict bias_gradient, std::int64_t rows,
+    std::int64_t columns) {
   const float share = 1.0F / static_cast<float>(columns);
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* in = x + r * columns;
@@ -94,7 +101,9 @@ template <Write kWrite>
     const float mu = mean[r], scale = inverse[r];
     const float sum = lane_sum(columns, [&](std::int64_t c) { return up[c] * weight[c]; }) * share;
     const float dot =
-        lane_sum(columns, [&](std::int64_t c) { return up[c] * weight[c] * ((in[c] - mu) * scale); }) * share;
+        lane_sum(columns,
+                 [&](std::int64_t c) { return up[c] * weight[c] * ((in[c] - mu) * scale); }) *
+        share;
     for (std::int64_t c = 0; c < columns; ++c) {
       const float normal = (in[c] - mu) * scale;
       const float gradient = (up[c] * weight[c] - sum - normal * dot) * scale;
@@ -105,18 +114,20 @@ template <Write kWrite>
   }
 }
 
-TANDEM_SIMD void layer_norm_backward_replace(const float* dy, const float* x, const float* weight, const float* mean,
-                                             const float* inverse, float* dx, float* weight_gradient,
-                                             float* bias_gradient, std::int64_t rows, std::int64_t columns) {
-  layer_norm_backward_rows<Write::kReplace>(dy, x, weight, mean, inverse, dx, weight_gradient, bias_gradient, rows,
-                                            columns);
+TANDEM_SIMD void layer_norm_backward_replace(const float* dy, const float* x, const float* weight,
+                                             const float* mean, const float* inverse, float* dx,
+                                             float* weight_gradient, float* bias_gradient,
+                                             std::int64_t rows, std::int64_t columns) {
+  layer_norm_backward_rows<Write::kReplace>(dy, x, weight, mean, inverse, dx, weight_gradient,
+                                            bias_gradient, rows, columns);
 }
 
-TANDEM_SIMD void layer_norm_backward_add(const float* dy, const float* x, const float* weight, const float* mean,
-                                         const float* inverse, float* dx, float* weight_gradient, float* bias_gradient,
+TANDEM_SIMD void layer_norm_backward_add(const float* dy, const float* x, const float* weight,
+                                         const float* mean, const float* inverse, float* dx,
+                                         float* weight_gradient, float* bias_gradient,
                                          std::int64_t rows, std::int64_t columns) {
-  layer_norm_backward_rows<Write::kAdd>(dy, x, weight, mean, inverse, dx, weight_gradient, bias_gradient, rows,
-                                        columns);
+  layer_norm_backward_rows<Write::kAdd>(dy, x, weight, mean, inverse, dx, weight_gradient,
+                                        bias_gradient, rows, columns);
 }
 
 // The finaliser of MurmurHash3: every bit of the input reaches every bit of the output.
@@ -126,8 +137,9 @@ TANDEM_SIMD void layer_norm_backward_add(const float* dy, const float* x, const 
   return h ^ (h >> 16);
 }
 
-TANDEM_SIMD void dropout_kernel(const float* x, float* y, std::size_t count, std::uint32_t threshold, float factor,
-                                std::uint32_t key_low, std::uint32_t key_high) {
+TANDEM_SIMD void dropout_kernel(const float* x, float* y, std::size_t count,
+                                std::uint32_t threshold, float factor, std::uint32_t key_low,
+                                std::uint32_t key_high) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t h = scramble(scramble(static_cast<std::uint32_t>(i) + key_low) ^ key_high);
     y[i] = (h >> 8) >= threshold ? x[i] * factor : 0.0F;
@@ -136,7 +148,8 @@ TANDEM_SIMD void dropout_kernel(const float* x, float* y, std::size_t count, std
 
 }  // namespace
 
-void add_bias(float* y, const float* bias, std::int64_t rows, std::int64_t columns, Activate activate) {
+void add_bias(float* y, const float* bias, std::int64_t rows, std::int64_t columns,
+              Activate activate) {
   if (bias == nullptr) {
     if (activate == Activate::kRelu) relu(y, y, static_cast<std::size_t>(rows * columns));
     return;
@@ -148,10 +161,11 @@ void add_bias(float* y, const float* bias, std::int64_t rows, std::int64_t colum
   }
 }
 
-void add_bias_backward(float* dy, const float* y, float* bias_gradient, std::int64_t rows, std::int64_t columns,
-                       Activate activate) {
+void add_bias_backward(float* dy, const float* y, float* bias_gradient, std::int64_t rows,
+                       std::int64_t columns, Activate activate) {
   if (bias_gradient == nullptr) {
-    if (activate == Activate::kRelu) relu_backward(dy, y, dy, static_cast<std::size_t>(rows * columns));
+    if (activate == Activate::kRelu)
+      relu_backward(dy, y, dy, static_cast<std::size_t>(rows * columns));
     return;
   }
   std::memset(bias_gradient, 0, static_cast<std::size_t>(columns) * sizeof(float));
@@ -177,8 +191,8 @@ TANDEM_SIMD void add_relu(const float* a, const float* b, float* y, std::size_t 
   }
 }
 
-TANDEM_SIMD void copy_with_bias(const float* __restrict x, const float* __restrict bias, float* __restrict y,
-                                std::int64_t rows, std::int64_t columns) {
+TANDEM_SIMD void copy_with_bias(const float* __restrict x, const float* __restrict bias,
+                                float* __restrict y, std::int64_t rows, std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < columns; ++c) y[r * columns + c] = x[r * columns + c] + bias[c];
   }
@@ -190,18 +204,19 @@ TANDEM_SIMD void accumulate(float* into, const float* from, std::size_t count) {
 
 void dropout(const float* x, float* y, std::size_t count, double rate, std::uint64_t key) {
   const auto threshold = static_cast<std::uint32_t>(rate * 0x1.0p24);
-  dropout_kernel(x, y, count, threshold, static_cast<float>(1.0 / (1.0 - rate)), static_cast<std::uint32_t>(key),
-                 static_cast<std::uint32_t>(key >> 32));
+  dropout_kernel(x, y, count, threshold, static_cast<float>(1.0 / (1.0 - rate)),
+                 static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32));
 }
 
-void layer_norm(const float* x, const float* weight, const float* bias, float* y, float* mean, float* inverse,
-                std::int64_t rows, std::int64_t columns) {
+void layer_norm(const float* x, const float* weight, const float* bias, float* y, float* mean,
+                float* inverse, std::int64_t rows, std::int64_t columns) {
   layer_norm_rows(x, weight, bias, y, mean, inverse, rows, columns);
 }
 
-void layer_norm_backward(const float* dy, const float* x, const float* weight, const float* mean, const float* inverse,
-                         float* dx, float* weight_gradient, float* bias_gradient, std::int64_t rows,
-                         std::int64_t columns, Write write) {
+void layer_norm_backward(const float* dy, const float* x, const float* weight, const float* mean,
+                         const float* inverse, float* dx, float* weight_gradient,
+                         float* bias_gradient, std::int64_t rows, std::int64_t columns,
+                         Write write) {
   std::memset(weight_gradient, 0, static_cast<std::size_t>(columns) * sizeof(float));
   std::memset(bias_gradient, 0, static_cast<std::size_t>(columns) * sizeof(float));
   const auto kernel = write == Write::kAdd ? layer_norm_backward_add : layer_norm_backward_replace;
@@ -217,14 +232,14 @@ TANDEM_SIMD void softmax_row(float* row, std::int64_t length, std::int64_t colum
   for (std::int64_t i = length; i < columns; ++i) row[i] = 0;
 }
 
-TANDEM_SIMD void softmax_row_backward(const float* __restrict p, float* __restrict dp, std::int64_t columns,
-                                      float scale) {
+TANDEM_SIMD void softmax_row_backward(const float* __restrict p, float* __restrict dp,
+                                      std::int64_t columns, float scale) {
   const float dot = lane_sum(columns, [&](std::int64_t i) { return p[i] * dp[i]; });
   for (std::int64_t i = 0; i < columns; ++i) dp[i] = p[i] * (dp[i] - dot) * scale;
 }
 
-TANDEM_SIMD void embed(const std::int32_t* tokens, const float* table, const float* position, float* y,
-                       std::int64_t count, std::int64_t places, std::int64_t width) {
+TANDEM_SIMD void embed(const std::int32_t* tokens, const float* table, const float* position,
+                       float* y, std::int64_t count, std::int64_t places, std::int64_t width) {
   for (std::int64_t i = 0; i < count; ++i) {
     const float* entry = table + tokens[i] * width;
     float* out = y + i * width;

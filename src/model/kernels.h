@@ -1,5 +1,5 @@
-// Element-wise and row-wise kernels that the libraries do not have fused, vectorised (base/simd.h). Pure functions of
-// their arguments; the same bits on every instruction set.
+// Element-wise and row-wise kernels that the libraries do not have fused, vectorised (base/simd.h).
+// Pure functions of their arguments; the same bits on every instruction set.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,13 @@ namespace tandem::model {
 enum class Activate : std::uint8_t { kNone, kRelu };
 
 // y[r][c] = activate(y[r][c] + bias[c]). bias may be null.
-void add_bias(float* y, const float* bias, std::int64_t rows, std::int64_t columns, Activate activate);
+void add_bias(float* y, const float* bias, std::int64_t rows, std::int64_t columns,
+              Activate activate);
 
-// Undoes add_bias in place: with kRelu dy is zeroed where y is not positive; bias_gradient[c] = sum over rows of dy (not
-// computed when null).
-void add_bias_backward(float* dy, const float* y, float* bias_gradient, std::int64_t rows, std::int64_t columns,
-                       Activate activate);
+// Undoes add_bias in place: with kRelu dy is zeroed where y is not positive; bias_gradient[c] = sum
+// over rows of dy (not computed when null).
+void add_bias_backward(float* dy, const float* y, float* bias_gradient, std::int64_t rows,
+                       std::int64_t columns, Activate activate);
 
 void relu(const float* x, float* y, std::size_t count);
 // dx = dy where y > 0, else 0. dx may be dy.
@@ -23,21 +24,24 @@ void relu_backward(const float* dy, const float* y, float* dx, std::size_t count
 // y = max(a + b, 0).
 void add_relu(const float* a, const float* b, float* y, std::size_t count);
 // y[r][c] = x[r][c] + bias[c].
-void copy_with_bias(const float* x, const float* bias, float* y, std::int64_t rows, std::int64_t columns);
+void copy_with_bias(const float* x, const float* bias, float* y, std::int64_t rows,
+                    std::int64_t columns);
 // into += from.
 void accumulate(float* into, const float* from, std::size_t count);
 
-// y = x * keep / (1 - rate), keep decided by hashing (key, index). The same call on a gradient is its backward.
+// y = x * keep / (1 - rate), keep decided by hashing (key, index). The same call on a gradient is
+// its backward.
 void dropout(const float* x, float* y, std::size_t count, double rate, std::uint64_t key);
 
 // Layer-norm of rows; mean and inverse deviation are kept for backward.
-void layer_norm(const float* x, const float* weight, const float* bias, float* y, float* mean, float* inverse,
-                std::int64_t rows, std::int64_t columns);
+void layer_norm(const float* x, const float* weight, const float* bias, float* y, float* mean,
+                float* inverse, std::int64_t rows, std::int64_t columns);
 enum class Write : std::uint8_t { kReplace, kAdd };
 // dx is replaced or added to; weight and bias gradients are replaced.
-void layer_norm_backward(const float* dy, const float* x, const float* weight, const float* mean, const float* inverse,
-                         float* dx, float* weight_gradient, float* bias_gradient, std::int64_t rows,
-                         std::int64_t columns, Write write);
+void layer_norm_backward(const float* dy, const float* x, const float* weight, const float* mean,
+                         const float* inverse, float* dx, float* weight_gradient,
+                         float* bias_gradient, std::int64_t rows, std::int64_t columns,
+                         Write write);
 
 // y = x Phi(x), exact to a few units in the last place.
 void gelu(const float* x, float* y, std::size_t count);
@@ -52,7 +56,7 @@ void softmax_row(float* row, std::int64_t length, std::int64_t columns);
 void softmax_row_backward(const float* p, float* dp, std::int64_t columns, float scale);
 
 // y[i] = table[tokens[i]] + position[i % places] (position may be null).
-void embed(const std::int32_t* tokens, const float* table, const float* position, float* y, std::int64_t count,
-           std::int64_t places, std::int64_t width);
+void embed(const std::int32_t* tokens, const float* table, const float* position, float* y,
+           std::int64_t count, std::int64_t places, std::int64_t width);
 
 }  // namespace tandem::model

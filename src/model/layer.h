@@ -1,5 +1,5 @@
-// What the planner builds a model from: layers that run forward and backward by themselves on memory that was laid out
-// beforehand. Internal to src/model/; one thread.
+// What the planner builds a model from: layers that run forward and backward by themselves on
+// memory that was laid out beforehand. Internal to src/model/; one thread.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,21 @@ struct Pass {
   const data::Batch* batch = nullptr;
   const float* parameters = nullptr;
   const float* buffers = nullptr;
-  float* gradients = nullptr;     // Training only.
-  float* statistics = nullptr;    // Training only.
-  float statistics_weight = 0;    // This lane's share of the global batch.
+  float* gradients = nullptr;   // Training only.
+  float* statistics = nullptr;  // Training only.
+  float statistics_weight = 0;  // This lane's share of the global batch.
   LaneKey key;
-  std::uint64_t version = 0;      // Grows when the parameters change.
+  std::uint64_t version = 0;  // Grows when the parameters change.
 };
 
-// What flows between two layers. Images may lie in a blocked layout that oneDNN chose (`desc`); everything else is
-// row-major in the order of `shape`.
+// What flows between two layers. Images may lie in a blocked layout that oneDNN chose (`desc`);
+// everything else is row-major in the order of `shape`.
 struct Activation {
   std::vector<std::int64_t> shape;  // With the batch first: {n, c, h, w}, {n, f}, {n, t, w}.
   dnnl::memory::desc desc;          // Images only.
   std::size_t floats = 0;           // Of `value`, padding of the layout included.
   float* value = nullptr;
-  float* gradient = nullptr;        // nullptr: nobody needs it.
+  float* gradient = nullptr;  // nullptr: nobody needs it.
 
   bool is_image() const { return shape.size() == 4; }
   std::int64_t columns() const { return shape.back(); }
@@ -51,7 +51,8 @@ class Layer {
 
   // Reads its input's value, writes its output's.
   virtual void forward(const Pass& pass) = 0;
-  // Reads its output's gradient (and may destroy it), writes its input's gradient, if that has one, and its parameters'.
+  // Reads its output's gradient (and may destroy it), writes its input's gradient, if that has one,
+  // and its parameters'.
   virtual void backward(const Pass& pass) = 0;
 };
 

@@ -1,14 +1,13 @@
 #include "model/libraries.h"
 
-#include <cblas.h>
-#include <omp.h>
-
-#include <dnnl.hpp>
-
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <cblas.h>
 #include <fmt/format.h>
+#include <omp.h>
 #include <torch/version.h>
+
+#include <dnnl.hpp>
 
 namespace tandem::model {
 namespace {

@@ -7,23 +7,25 @@ namespace {
 
 class Linear final : public Layer {
  public:
-  Linear(const Activation& in, const Activation& out, std::int64_t weight, std::int64_t bias, Activate activate)
+  Linear(const Activation& in, const Activation& out, std::int64_t weight, std::int64_t bias,
+         Activate activate)
       : in_(in), out_(out), weight_(weight), bias_(bias), activate_(activate) {}
 
   void forward(const Pass& pass) override {
     multiply(rows(), outputs(), inputs(), {in_.value, inputs()},
              {pass.parameters + weight_, inputs(), Transpose::kYes}, out_.value, outputs());
-    add_bias(out_.value, bias_ < 0 ? nullptr : pass.parameters + bias_, rows(), outputs(), activate_);
+    add_bias(out_.value, bias_ < 0 ? nullptr : pass.parameters + bias_, rows(), outputs(),
+             activate_);
   }
 
   void backward(const Pass& pass) override {
-    add_bias_backward(out_.gradient, out_.value, bias_ < 0 ? nullptr : pass.gradients + bias_, rows(), outputs(),
-                      activate_);
-    multiply(outputs(), inputs(), rows(), {out_.gradient, outputs(), Transpose::kYes}, {in_.value, inputs()},
-             pass.gradients + weight_, inputs());
+    add_bias_backward(out_.gradient, out_.value, bias_ < 0 ? nullptr : pass.gradients + bias_,
+                      rows(), outputs(), activate_);
+    multiply(outputs(), inputs(), rows(), {out_.gradient, outputs(), Transpose::kYes},
+             {in_.value, inputs()}, pass.gradients + weight_, inputs());
     if (in_.gradient == nullptr) return;
-    multiply(rows(), inputs(), outputs(), {out_.gradient, outputs()}, {pass.parameters + weight_, inputs()},
-             in_.gradient, inputs());
+    multiply(rows(), inputs(), outputs(), {out_.gradient, outputs()},
+             {pass.parameters + weight_, inputs()}, in_.gradient, inputs());
   }
 
  private:
@@ -38,8 +40,8 @@ class Linear final : public Layer {
 
 }  // namespace
 
-LayerPtr make_linear(PlanContext& context, const arch::Layer& layer, const Activation& in, Activation& out,
-                     Activate activate) {
+LayerPtr make_linear(PlanContext& context, const arch::Layer& layer, const Activation& in,
+                     Activation& out, Activate activate) {
   std::vector<std::int64_t> shape = in.shape;
   shape.back() = layer.out;
   out = context.make(shape, PlanContext::Gradient::kWanted);

@@ -9,19 +9,23 @@
 namespace tandem::model {
 namespace {
 
-std::int64_t highest(const float* row, std::int64_t columns) { return std::max_element(row, row + columns) - row; }
+std::int64_t highest(const float* row, std::int64_t columns) {
+  return std::max_element(row, row + columns) - row;
+}
 
-LossSums cross_entropy(const arch::Loss& loss, const Outputs& outputs, const data::Batch& batch, float scale,
-                       float* gradient) {
+LossSums cross_entropy(const arch::Loss& loss, const Outputs& outputs, const data::Batch& batch,
+                       float scale, float* gradient) {
   LossSums sums;
   const std::int64_t columns = outputs.columns;
-  const float share = static_cast<float>(batch.size) / static_cast<float>(outputs.rows);  // Of one place in its sample.
+  const float share = static_cast<float>(batch.size) /
+                      static_cast<float>(outputs.rows);  // Of one place in its sample.
   const auto smoothing = static_cast<float>(loss.label_smoothing);
   const float even = smoothing / static_cast<float>(columns);
   for (std::int64_t r = 0; r < outputs.rows; ++r) {
     const std::int64_t target = batch.classes[static_cast<std::size_t>(r)];
     const float* logits = outputs.values + r * columns;
-    const float weight = loss.class_weights.empty() ? 1.0F : loss.class_weights[static_cast<std::size_t>(target)];
+    const float weight =
+        loss.class_weights.empty() ? 1.0F : loss.class_weights[static_cast<std::size_t>(target)];
     const std::int64_t guess = highest(logits, columns);
     sums.correct += guess == target ? 1 : 0;
     const float top = logits[guess];
@@ -33,7 +37,8 @@ LossSums cross_entropy(const arch::Loss& loss, const Outputs& outputs, const dat
     const double log_sum = std::log(sum);
     const double plain = log_sum - (logits[target] - top);
     const double smooth = smoothing > 0 ? log_sum - logit_sum / static_cast<double>(columns) : 0;
-    sums.loss += static_cast<double>(weight * share) * ((1 - loss.label_smoothing) * plain + loss.label_smoothing * smooth);
+    sums.loss += static_cast<double>(weight * share) *
+                 ((1 - loss.label_smoothing) * plain + loss.label_smoothing * smooth);
     if (gradient == nullptr) continue;
     float* row = gradient + r * columns;
     std::copy(logits, logits + columns, row);
@@ -47,23 +52,29 @@ LossSums cross_entropy(const arch::Loss& loss, const Outputs& outputs, const dat
 }
 
 // What place (row, column) should be: a value, or 1 for the target class and 0 for the others.
-float wanted(const data::Batch& batch, const Outputs& outputs, std::int64_t row, std::int64_t column) {
-  if (!batch.values.empty()) return batch.values[static_cast<std::size_t>(row * outputs.columns + column)];
+float wanted(const data::Batch& batch, const Outputs& outputs, std::int64_t row,
+             std::int64_t column) {
+  if (!batch.values.empty())
+    return batch.values[static_cast<std::size_t>(row * outputs.columns + column)];
   const std::int64_t target = batch.classes[static_cast<std::size_t>(row)];
   return outputs.columns == 1 ? static_cast<float>(target) : (target == column ? 1.0F : 0.0F);
 }
 
-void count_hit(const data::Batch& batch, const Outputs& outputs, std::int64_t row, float threshold, LossSums& sums) {
+void count_hit(const data::Batch& batch, const Outputs& outputs, std::int64_t row, float threshold,
+               LossSums& sums) {
   if (!batch.values.empty()) return;
   const float* values = outputs.values + row * outputs.columns;
-  const std::int64_t guess = outputs.columns == 1 ? (values[0] > threshold ? 1 : 0) : highest(values, outputs.columns);
+  const std::int64_t guess =
+      outputs.columns == 1 ? (values[0] > threshold ? 1 : 0) : highest(values, outputs.columns);
   sums.correct += guess == batch.classes[static_cast<std::size_t>(row)] ? 1 : 0;
   ++sums.predictions;
 }
 
-LossSums mean_squares(const Outputs& outputs, const data::Batch& batch, float scale, float* gradient) {
+LossSums mean_squares(const Outputs& outputs, const data::Batch& batch, float scale,
+                      float* gradient) {
   LossSums sums;
-  const float share = static_cast<float>(batch.size) / static_cast<float>(outputs.rows * outputs.columns);
+  const float share =
+      static_cast<float>(batch.size) / static_cast<float>(outputs.rows * outputs.columns);
   for (std::int64_t r = 0; r < outputs.rows; ++r) {
     for (std::int64_t c = 0; c < outputs.columns; ++c) {
       const std::int64_t at = r * outputs.columns + c;
@@ -79,13 +90,15 @@ LossSums mean_squares(const Outputs& outputs, const data::Batch& batch, float sc
 // Binary cross entropy on logits.
 LossSums binary(const Outputs& outputs, const data::Batch& batch, float scale, float* gradient) {
   LossSums sums;
-  const float share = static_cast<float>(batch.size) / static_cast<float>(outputs.rows * outputs.columns);
+  const float share =
+      static_cast<float>(batch.size) / static_cast<float>(outputs.rows * outputs.columns);
   for (std::int64_t r = 0; r < outputs.rows; ++r) {
     for (std::int64_t c = 0; c < outputs.columns; ++c) {
       const std::int64_t at = r * outputs.columns + c;
       const double logit = outputs.values[at], target = wanted(batch, outputs, r, c);
       // max(x, 0) - x t + log(1 + exp(-|x|)): never overflows.
-      sums.loss += (std::max(logit, 0.0) - logit * target + std::log1p(std::exp(-std::abs(logit)))) * share;
+      sums.loss +=
+          (std::max(logit, 0.0) - logit * target + std::log1p(std::exp(-std::abs(logit)))) * share;
       if (gradient != nullptr) {
         gradient[at] = static_cast<float>(1 / (1 + std::exp(-logit)) - target) * share * scale;
       }
@@ -103,17 +116,21 @@ void LossSums::add(const LossSums& other) {
   predictions += other.predictions;
 }
 
-LossSums loss_of(const arch::Loss& loss, const Outputs& outputs, const data::Batch& batch, float scale,
-                 float* gradient) {
+LossSums loss_of(const arch::Loss& loss, const Outputs& outputs, const data::Batch& batch,
+                 float scale, float* gradient) {
   switch (loss.kind) {
-    case arch::LossKind::kCrossEntropy: return cross_entropy(loss, outputs, batch, scale, gradient);
-    case arch::LossKind::kMse: return mean_squares(outputs, batch, scale, gradient);
-    case arch::LossKind::kBce: return binary(outputs, batch, scale, gradient);
+    case arch::LossKind::kCrossEntropy:
+      return cross_entropy(loss, outputs, batch, scale, gradient);
+    case arch::LossKind::kMse:
+      return mean_squares(outputs, batch, scale, gradient);
+    case arch::LossKind::kBce:
+      return binary(outputs, batch, scale, gradient);
   }
   TANDEM_CHECK(false);
 }
 
-void to_predictions(const arch::Loss& loss, float* values, std::int64_t rows, std::int64_t columns) {
+void to_predictions(const arch::Loss& loss, float* values, std::int64_t rows,
+                    std::int64_t columns) {
   if (loss.kind == arch::LossKind::kMse) return;
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = values + r * columns;

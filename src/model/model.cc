@@ -1,12 +1,12 @@
 #include "model/model.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <new>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -27,8 +27,11 @@ Result<T> guarded(const char* doing, Body body) {
   try {
     return Result<T>(body());
   } catch (const std::bad_alloc&) {
-    return Error(Code::kOutOfSpace,
-                 fmt::format("{}: not enough memory; use a smaller train.batch, more lanes or a smaller model", doing));
+    return Error(
+        Code::kOutOfSpace,
+        fmt::format(
+            "{}: not enough memory; use a smaller train.batch, more lanes or a smaller model",
+            doing));
   } catch (const std::exception& exception) {
     return Error(Code::kInternal, fmt::format("{}: {}", doing, exception.what()));
   }
@@ -52,14 +55,17 @@ class PlannedModel final : public Model {
   void initialise(std::uint64_t seed) override {
     for (const arch::Slot& slot : blueprint_.slots) {
       const std::span<float> all = slot.kind == arch::SlotKind::kParameter ? parameters_ : buffers_;
-      fill(slot, all.subspan(static_cast<std::size_t>(slot.offset), static_cast<std::size_t>(slot.size)), seed);
+      fill(slot,
+           all.subspan(static_cast<std::size_t>(slot.offset), static_cast<std::size_t>(slot.size)),
+           seed);
     }
     parameters_changed();
   }
 
   Result<LossSums> forward_backward(const data::Batch& batch, float scale, LaneKey key,
                                     const LaneOutput& output) override {
-    return guarded<LossSums>("forward and backward", [&] { return run_lane(batch, scale, key, output); });
+    return guarded<LossSums>("forward and backward",
+                             [&] { return run_lane(batch, scale, key, output); });
   }
 
   Result<LossSums> evaluate(const data::Batch& batch) override {
@@ -82,7 +88,8 @@ class PlannedModel final : public Model {
 
  private:
   LossSums run_lane(const data::Batch& batch, float scale, LaneKey key, const LaneOutput& output) {
-    TANDEM_CHECK(output.gradients.size() == parameters_.size() && output.statistics.size() == buffers_.size());
+    TANDEM_CHECK(output.gradients.size() == parameters_.size() &&
+                 output.statistics.size() == buffers_.size());
     Plan& plan = plan_for(batch.size, Mode::kTrain);
     Pass pass = pass_over(batch, Mode::kTrain);
     pass.gradients = output.gradients.data();
@@ -106,10 +113,18 @@ class PlannedModel final : public Model {
     const auto scale = static_cast<float>(slot.scale);
     for (float& value : values) {
       switch (slot.fill) {
-        case arch::Fill::kZeros: value = 0; break;
-        case arch::Fill::kOnes: value = 1; break;
-        case arch::Fill::kNormal: value = rng.normal() * scale; break;
-        case arch::Fill::kUniform: value = (2 * rng.uniform() - 1) * scale; break;
+        case arch::Fill::kZeros:
+          value = 0;
+          break;
+        case arch::Fill::kOnes:
+          value = 1;
+          break;
+        case arch::Fill::kNormal:
+          value = rng.normal() * scale;
+          break;
+        case arch::Fill::kUniform:
+          value = (2 * rng.uniform() - 1) * scale;
+          break;
       }
     }
   }
@@ -155,7 +170,8 @@ class PlannedModel final : public Model {
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> Model::create(arch::Blueprint blueprint, arch::Loss loss, std::int64_t threads) {
+Result<std::unique_ptr<Model>> Model::create(arch::Blueprint blueprint, arch::Loss loss,
+                                             std::int64_t threads) {
   return guarded<std::unique_ptr<Model>>("build the model", [&] {
     set_kernel_threads(static_cast<int>(threads));
     return std::make_unique<PlannedModel>(std::move(blueprint), std::move(loss));

@@ -1,10 +1,12 @@
-// A model that computes: forward, loss and backward of an arch::Blueprint on flat spans. This header is all that the
-// rest of Tandem sees of src/model/; it shows no type of libtorch, oneDNN or BLAS.
+// A model that computes: forward, loss and backward of an arch::Blueprint on flat spans. This
+// header is all that the rest of Tandem sees of src/model/; it shows no type of libtorch, oneDNN or
+// BLAS.
 //
-// Parameters and buffers live in two flat vectors owned by the Model, laid out by blueprint().slots. Backward writes
-// the gradient into memory of the caller's choice (a lane's bucket memory) and says as each part becomes ready, last
-// block first. Bits depend on the kernel set and the number of kernel threads, and on nothing else: not on who
-// computes, in which order lanes run, or which batches ran before.
+// Parameters and buffers live in two flat vectors owned by the Model, laid out by
+// blueprint().slots. Backward writes the gradient into memory of the caller's choice (a lane's
+// bucket memory) and says as each part becomes ready, last block first. Bits depend on the kernel
+// set and the number of kernel threads, and on nothing else: not on who computes, in which order
+// lanes run, or which batches ran before.
 //
 // Calls fail only when memory is out (kOutOfSpace) or a library refuses (kInternal).
 //
@@ -41,7 +43,8 @@ struct LossSums {
 // Where backward puts what it computes.
 struct LaneOutput {
   std::span<float> gradients;   // blueprint().parameters floats; overwritten.
-  std::span<float> statistics;  // blueprint().buffers floats; overwritten: this lane's share of the batch statistics.
+  std::span<float> statistics;  // blueprint().buffers floats; overwritten: this lane's share of the
+                                // batch statistics.
   // Called when gradients[begin, end) are final. May be empty.
   std::function<void(std::int64_t begin, std::int64_t end)> ready;
 };
@@ -49,7 +52,8 @@ struct LaneOutput {
 class Model {
  public:
   // `threads` are the kernels' threads, for the whole process.
-  static Result<std::unique_ptr<Model>> create(arch::Blueprint blueprint, arch::Loss loss, std::int64_t threads);
+  static Result<std::unique_ptr<Model>> create(arch::Blueprint blueprint, arch::Loss loss,
+                                               std::int64_t threads);
   virtual ~Model() = default;
 
   virtual const arch::Blueprint& blueprint() const = 0;
@@ -62,20 +66,23 @@ class Model {
   // Tells that the caller changed parameters(), so that reordered copies of them are made anew.
   virtual void parameters_changed() = 0;
 
-  // One lane's part of a step: gradients are the sum over the batch's samples of d(loss)/d(parameters), times `scale`
-  // (one over the global batch); statistics the batch statistics times batch.size * scale.
+  // One lane's part of a step: gradients are the sum over the batch's samples of
+  // d(loss)/d(parameters), times `scale` (one over the global batch); statistics the batch
+  // statistics times batch.size * scale.
   virtual Result<LossSums> forward_backward(const data::Batch& batch, float scale, LaneKey key,
                                             const LaneOutput& output) = 0;
 
   // Loss and hits without dropout and with the running statistics.
   virtual Result<LossSums> evaluate(const data::Batch& batch) = 0;
 
-  // What the model says of each sample, without targets: probabilities of the classes, or values. Valid until the next
-  // call; batch.size * targets_per_sample rows of blueprint().interface.outputs.
+  // What the model says of each sample, without targets: probabilities of the classes, or values.
+  // Valid until the next call; batch.size * targets_per_sample rows of
+  // blueprint().interface.outputs.
   virtual Result<std::span<const float>> predict(const data::Batch& batch) = 0;
 };
 
-// buffers = (1 - momentum) * buffers + momentum * statistics: what a step does with the lanes' summed statistics.
+// buffers = (1 - momentum) * buffers + momentum * statistics: what a step does with the lanes'
+// summed statistics.
 void update_buffers(std::span<float> buffers, std::span<const float> statistics);
 
 }  // namespace tandem::model

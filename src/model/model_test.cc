@@ -1,10 +1,10 @@
 #include "model/model.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-
-#include <gtest/gtest.h>
 
 #include "base/rng.h"
 
@@ -21,18 +21,21 @@ data::Batch random_batch(const arch::Interface& interface, std::int64_t size, st
   data::Batch batch;
   batch.size = size;
   Rng rng({seed});
-  const auto numbers = size * std::accumulate(interface.input_shape.begin(), interface.input_shape.end(),
-                                              std::int64_t{1}, std::multiplies<>());
+  const auto numbers =
+      size * std::accumulate(interface.input_shape.begin(), interface.input_shape.end(),
+                             std::int64_t{1}, std::multiplies<>());
   for (std::int64_t i = 0; i < numbers; ++i) {
     if (interface.tokens) {
-      batch.tokens.push_back(static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(interface.vocabulary))));
+      batch.tokens.push_back(
+          static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(interface.vocabulary))));
     } else {
       batch.inputs.push_back(rng.normal());
     }
   }
   const std::int64_t targets = interface.tokens ? numbers : size;
   for (std::int64_t i = 0; i < targets; ++i) {
-    batch.classes.push_back(static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(interface.outputs))));
+    batch.classes.push_back(
+        static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(interface.outputs))));
   }
   return batch;
 }
@@ -63,14 +66,15 @@ Pieces run(Model& model, const data::Batch& batch, LaneKey key = {1, 2, 3}) {
   return pieces;
 }
 
-// For each parameter slot: the slope of the loss along a random direction, by finite differences, against the gradient.
-// Dropout keeps its mask because the key stays.
+// For each parameter slot: the slope of the loss along a random direction, by finite differences,
+// against the gradient. Dropout keeps its mask because the key stays.
 void expect_gradients_match(Model& model, const data::Batch& batch) {
   const Pieces pieces = run(model, batch);
   Rng rng({99});
   for (const arch::Slot& slot : model.blueprint().slots) {
     if (slot.kind != arch::SlotKind::kParameter) continue;
-    const auto part = model.parameters().subspan(static_cast<std::size_t>(slot.offset), static_cast<std::size_t>(slot.size));
+    const auto part = model.parameters().subspan(static_cast<std::size_t>(slot.offset),
+                                                 static_cast<std::size_t>(slot.size));
     const std::vector<float> before(part.begin(), part.end());
     std::vector<float> direction(part.size());
     double slope = 0, norm = 0;
@@ -98,7 +102,9 @@ void expect_gradients_match(Model& model, const data::Batch& batch) {
   }
 }
 
-arch::ModelConfig layers(std::vector<arch::Layer> list) { return {.kind = "layers", .layers = std::move(list)}; }
+arch::ModelConfig layers(std::vector<arch::Layer> list) {
+  return {.kind = "layers", .layers = std::move(list)};
+}
 
 struct LayerCase {
   std::string name;
@@ -120,43 +126,108 @@ INSTANTIATE_TEST_SUITE_P(
     EveryKind, LayerGradients,
     ::testing::Values(
         LayerCase{"linear", {{.kind = LayerKind::kLinear, .out = 9}, kLast}, kRows},
-        LayerCase{"linear_relu", {{.kind = LayerKind::kLinear, .out = 9}, {.kind = LayerKind::kRelu}, kLast}, kRows},
-        LayerCase{"linear_no_bias", {{.kind = LayerKind::kLinear, .out = 9, .bias = false}, {.kind = LayerKind::kRelu}, kLast}, kRows},
-        LayerCase{"gelu", {{.kind = LayerKind::kLinear, .out = 9}, {.kind = LayerKind::kGelu}, kLast}, kRows},
-        LayerCase{"tanh", {{.kind = LayerKind::kLinear, .out = 9}, {.kind = LayerKind::kTanh}, kLast}, kRows},
-        LayerCase{"dropout", {{.kind = LayerKind::kLinear, .out = 9}, {.kind = LayerKind::kDropout, .rate = 0.4}, kLast}, kRows},
-        LayerCase{"batchnorm", {{.kind = LayerKind::kLinear, .out = 9}, {.kind = LayerKind::kBatchNorm}, kLast}, kRows},
-        LayerCase{"layernorm", {{.kind = LayerKind::kLinear, .out = 9}, {.kind = LayerKind::kLayerNorm}, kLast}, kRows},
+        LayerCase{"linear_relu",
+                  {{.kind = LayerKind::kLinear, .out = 9}, {.kind = LayerKind::kRelu}, kLast},
+                  kRows},
+        LayerCase{"linear_no_bias",
+                  {{.kind = LayerKind::kLinear, .out = 9, .bias = false},
+                   {.kind = LayerKind::kRelu},
+                   kLast},
+                  kRows},
+        LayerCase{"gelu",
+                  {{.kind = LayerKind::kLinear, .out = 9}, {.kind = LayerKind::kGelu}, kLast},
+                  kRows},
+        LayerCase{"tanh",
+                  {{.kind = LayerKind::kLinear, .out = 9}, {.kind = LayerKind::kTanh}, kLast},
+                  kRows},
+        LayerCase{"dropout",
+                  {{.kind = LayerKind::kLinear, .out = 9},
+                   {.kind = LayerKind::kDropout, .rate = 0.4},
+                   kLast},
+                  kRows},
+        LayerCase{"batchnorm",
+                  {{.kind = LayerKind::kLinear, .out = 9}, {.kind = LayerKind::kBatchNorm}, kLast},
+                  kRows},
+        LayerCase{"layernorm",
+                  {{.kind = LayerKind::kLinear, .out = 9}, {.kind = LayerKind::kLayerNorm}, kLast},
+                  kRows},
         LayerCase{"norm_first", {{.kind = LayerKind::kLayerNorm}, kLast}, kRows},
-        LayerCase{"conv", {kConv, {.kind = LayerKind::kConv, .out = 12, .kernel = 3, .stride = 2}, kFlat, kLast}, kImages},
-        LayerCase{"conv_relu", {kConv, {.kind = LayerKind::kRelu}, kConv, {.kind = LayerKind::kRelu}, kFlat, kLast}, kImages},
-        LayerCase{"conv_dropout", {kConv, {.kind = LayerKind::kDropout, .rate = 0.3}, kConv, kFlat, kLast}, kImages},
-        LayerCase{"conv_gelu", {kConv, {.kind = LayerKind::kGelu}, kConv, {.kind = LayerKind::kTanh}, kFlat, kLast}, kImages},
-        LayerCase{"max_pool", {kConv, {.kind = LayerKind::kMaxPool, .kernel = 2, .stride = 0}, kFlat, kLast}, kImages},
-        LayerCase{"overlapping_max_pool", {kConv, {.kind = LayerKind::kRelu}, {.kind = LayerKind::kMaxPool, .kernel = 3, .stride = 2, .padding = 1}, kConv, kFlat, kLast}, kImages},
-        LayerCase{"avg_pool", {kConv, {.kind = LayerKind::kAvgPool, .kernel = 3, .stride = 2, .padding = 1}, kFlat, kLast}, kImages},
+        LayerCase{
+            "conv",
+            {kConv, {.kind = LayerKind::kConv, .out = 12, .kernel = 3, .stride = 2}, kFlat, kLast},
+            kImages},
+        LayerCase{
+            "conv_relu",
+            {kConv, {.kind = LayerKind::kRelu}, kConv, {.kind = LayerKind::kRelu}, kFlat, kLast},
+            kImages},
+        LayerCase{"conv_dropout",
+                  {kConv, {.kind = LayerKind::kDropout, .rate = 0.3}, kConv, kFlat, kLast},
+                  kImages},
+        LayerCase{
+            "conv_gelu",
+            {kConv, {.kind = LayerKind::kGelu}, kConv, {.kind = LayerKind::kTanh}, kFlat, kLast},
+            kImages},
+        LayerCase{"max_pool",
+                  {kConv, {.kind = LayerKind::kMaxPool, .kernel = 2, .stride = 0}, kFlat, kLast},
+                  kImages},
+        LayerCase{"overlapping_max_pool",
+                  {kConv,
+                   {.kind = LayerKind::kRelu},
+                   {.kind = LayerKind::kMaxPool, .kernel = 3, .stride = 2, .padding = 1},
+                   kConv,
+                   kFlat,
+                   kLast},
+                  kImages},
+        LayerCase{"avg_pool",
+                  {kConv,
+                   {.kind = LayerKind::kAvgPool, .kernel = 3, .stride = 2, .padding = 1},
+                   kFlat,
+                   kLast},
+                  kImages},
         LayerCase{"global_avg_pool", {kConv, {.kind = LayerKind::kGlobalAvgPool}, kLast}, kImages},
-        LayerCase{"image_batchnorm", {kConv, {.kind = LayerKind::kBatchNorm}, {.kind = LayerKind::kRelu}, kConv, kFlat, kLast}, kImages},
-        LayerCase{"batchnorm_first", {{.kind = LayerKind::kBatchNorm}, kConv, kFlat, kLast}, kImages},
-        LayerCase{"embedding", {{.kind = LayerKind::kEmbedding, .out = 6, .position = true}, kLast}, kText},
-        LayerCase{"decoder", {{.kind = LayerKind::kEmbedding, .out = 8, .position = true}, {.kind = LayerKind::kDecoder, .heads = 2}, kLast}, kText},
-        LayerCase{"residual", {kConv, {.kind = LayerKind::kResidual, .out = 10}, {.kind = LayerKind::kResidual, .out = 16, .stride = 2}, {.kind = LayerKind::kGlobalAvgPool}, kLast}, kImages}),
+        LayerCase{"image_batchnorm",
+                  {kConv,
+                   {.kind = LayerKind::kBatchNorm},
+                   {.kind = LayerKind::kRelu},
+                   kConv,
+                   kFlat,
+                   kLast},
+                  kImages},
+        LayerCase{
+            "batchnorm_first", {{.kind = LayerKind::kBatchNorm}, kConv, kFlat, kLast}, kImages},
+        LayerCase{"embedding",
+                  {{.kind = LayerKind::kEmbedding, .out = 6, .position = true}, kLast},
+                  kText},
+        LayerCase{"decoder",
+                  {{.kind = LayerKind::kEmbedding, .out = 8, .position = true},
+                   {.kind = LayerKind::kDecoder, .heads = 2},
+                   kLast},
+                  kText},
+        LayerCase{"residual",
+                  {kConv,
+                   {.kind = LayerKind::kResidual, .out = 10},
+                   {.kind = LayerKind::kResidual, .out = 16, .stride = 2},
+                   {.kind = LayerKind::kGlobalAvgPool},
+                   kLast},
+                  kImages}),
     [](const auto& test) { return test.param.name; });
 
 TEST(Model, LossesHaveTheirGradients) {
-  for (const arch::Loss& loss : {arch::Loss{.class_weights = {1, 2, 0.5F, 3, 1}}, arch::Loss{.label_smoothing = 0.2},
-                                 arch::Loss{.kind = arch::LossKind::kMse}, arch::Loss{.kind = arch::LossKind::kBce}}) {
+  for (const arch::Loss& loss :
+       {arch::Loss{.class_weights = {1, 2, 0.5F, 3, 1}}, arch::Loss{.label_smoothing = 0.2},
+        arch::Loss{.kind = arch::LossKind::kMse}, arch::Loss{.kind = arch::LossKind::kBce}}) {
     const auto model = make({.kind = "mlp", .hidden = {8}}, kRows, loss);
     expect_gradients_match(*model, random_batch(kRows, 6, 5));
   }
 }
 
 TEST(Model, RegressionHasItsGradient) {
-  arch::Interface interface{.input_shape = {12}, .outputs = 2};
+  arch::Interface interface { .input_shape = {12}, .outputs = 2 };
   data::Batch batch = random_batch(interface, 4, 1);
   batch.classes.clear();
   for (int i = 0; i < 8; ++i) batch.values.push_back(static_cast<float>(i) * 0.1F);
-  const auto model = make({.kind = "mlp", .hidden = {8}}, interface, {.kind = arch::LossKind::kMse});
+  const auto model =
+      make({.kind = "mlp", .hidden = {8}}, interface, {.kind = arch::LossKind::kMse});
   expect_gradients_match(*model, batch);
   EXPECT_EQ(run(*model, batch).sums.predictions, 0);
 }
@@ -167,14 +238,18 @@ TEST(Model, SameCallGivesSameBitsWhateverRanBetween) {
   const Pieces first = run(*model, batch, {1, 5, 0});
   run(*model, random_batch(kRows, 3, 9), {1, 5, 1});
   EXPECT_EQ(run(*model, batch, {1, 5, 0}).gradients, first.gradients);
-  EXPECT_NE(run(*model, batch, {1, 6, 0}).gradients, first.gradients) << "another step drops others";
-  EXPECT_NE(run(*model, batch, {1, 5, 1}).gradients, first.gradients) << "another lane drops others";
-  EXPECT_NE(run(*model, batch, {2, 5, 0}).gradients, first.gradients) << "another seed drops others";
+  EXPECT_NE(run(*model, batch, {1, 6, 0}).gradients, first.gradients)
+      << "another step drops others";
+  EXPECT_NE(run(*model, batch, {1, 5, 1}).gradients, first.gradients)
+      << "another lane drops others";
+  EXPECT_NE(run(*model, batch, {2, 5, 0}).gradients, first.gradients)
+      << "another seed drops others";
 }
 
 TEST(Model, DropoutDropsItsShareAndKeepsTheMean) {
-  const auto model = make(layers({{.kind = LayerKind::kDropout, .rate = 0.25}, {.kind = LayerKind::kLinear}}),
-                          {.input_shape = {4000}, .outputs = 1}, {.kind = arch::LossKind::kMse});
+  const auto model =
+      make(layers({{.kind = LayerKind::kDropout, .rate = 0.25}, {.kind = LayerKind::kLinear}}),
+           {.input_shape = {4000}, .outputs = 1}, {.kind = arch::LossKind::kMse});
   data::Batch batch;
   batch.size = 1;
   batch.inputs.assign(4000, 1.0F);
@@ -185,7 +260,8 @@ TEST(Model, DropoutDropsItsShareAndKeepsTheMean) {
 }
 
 TEST(Model, HandsOnBatchStatisticsByTheLanesShare) {
-  const auto model = make(layers({{.kind = LayerKind::kBatchNorm}, {.kind = LayerKind::kFlatten}, kLast}), kImages);
+  const auto model = make(
+      layers({{.kind = LayerKind::kBatchNorm}, {.kind = LayerKind::kFlatten}, kLast}), kImages);
   const data::Batch batch = random_batch(kImages, 6, 5);
   std::vector<float> gradients(model->parameters().size()), statistics(model->buffers().size());
   ASSERT_TRUE(model->forward_backward(batch, 1.0F / 24, {}, {gradients, statistics, {}}).ok());
@@ -218,7 +294,9 @@ TEST(Model, PredictsProbabilities) {
   ASSERT_TRUE(rows.ok());
   ASSERT_EQ(rows->size(), 20U);
   for (std::size_t r = 0; r < 4; ++r) {
-    EXPECT_NEAR(std::accumulate(rows->begin() + static_cast<std::ptrdiff_t>(r * 5), rows->begin() + static_cast<std::ptrdiff_t>(r * 5 + 5), 0.0F), 1, 1e-5);
+    EXPECT_NEAR(std::accumulate(rows->begin() + static_cast<std::ptrdiff_t>(r * 5),
+                                rows->begin() + static_cast<std::ptrdiff_t>(r * 5 + 5), 0.0F),
+                1, 1e-5);
   }
 }
 

@@ -29,16 +29,19 @@ void Primitive::bind_bytes(int argument, const dnnl::memory::desc& desc, void* d
 }
 
 void Primitive::set(int argument, const float* data) {
-  const auto found = std::find_if(arguments_.begin(), arguments_.end(),
-                                  [&](const dnnl_exec_arg_t& bound) { return bound.arg == argument; });
+  const auto found =
+      std::find_if(arguments_.begin(), arguments_.end(),
+                   [&](const dnnl_exec_arg_t& bound) { return bound.arg == argument; });
   TANDEM_CHECK(found != arguments_.end());
-  memories_[static_cast<std::size_t>(found - arguments_.begin())].set_data_handle(const_cast<float*>(data));
+  memories_[static_cast<std::size_t>(found - arguments_.begin())].set_data_handle(
+      const_cast<float*>(data));
 }
 
 void Primitive::execute() {
-  dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream().get(),
-                                                 static_cast<int>(arguments_.size()), arguments_.data()),
-                          "could not execute a primitive");
+  dnnl::error::wrap_c_api(
+      dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(arguments_.size()),
+                             arguments_.data()),
+      "could not execute a primitive");
 }
 
 Reorder::Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to)
@@ -53,7 +56,8 @@ void Reorder::run(const float* from, float* to) {
   primitive_.execute();
 }
 
-Relaid::Relaid(Workspace& workspace, const dnnl::memory::desc& home, const dnnl::memory::desc& kernel) {
+Relaid::Relaid(Workspace& workspace, const dnnl::memory::desc& home,
+               const dnnl::memory::desc& kernel) {
   if (home == kernel) return;
   copy_ = workspace.take(floats_of(kernel));
   in_ = Reorder(home, kernel);
@@ -70,12 +74,20 @@ void Relaid::written(float* home) {
   if (copy_ != nullptr) out_.run(copy_, home);
 }
 
-std::size_t floats_of(const dnnl::memory::desc& desc) { return desc.get_size() / sizeof(float); }
+std::size_t floats_of(const dnnl::memory::desc& desc) {
+  return desc.get_size() / sizeof(float);
+}
 
-dnnl::memory::desc plain_image(const std::vector<std::int64_t>& shape) { return {shape, kFloat, Tag::nchw}; }
+dnnl::memory::desc plain_image(const std::vector<std::int64_t>& shape) {
+  return {shape, kFloat, Tag::nchw};
+}
 
-dnnl::memory::desc any_layout(const std::vector<std::int64_t>& shape) { return {shape, kFloat, Tag::any}; }
+dnnl::memory::desc any_layout(const std::vector<std::int64_t>& shape) {
+  return {shape, kFloat, Tag::any};
+}
 
-dnnl::memory::desc vector_desc(std::int64_t size) { return {{size}, kFloat, Tag::x}; }
+dnnl::memory::desc vector_desc(std::int64_t size) {
+  return {{size}, kFloat, Tag::x};
+}
 
 }  // namespace tandem::model

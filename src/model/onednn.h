@@ -1,5 +1,6 @@
-// oneDNN without its per-call costs: primitives whose arguments are bound once, and reorders between layouts that do
-// nothing when the layouts agree. Internal to src/model/; one thread; dnnl::error is translated at the Model's edge.
+// oneDNN without its per-call costs: primitives whose arguments are bound once, and reorders
+// between layouts that do nothing when the layouts agree. Internal to src/model/; one thread;
+// dnnl::error is translated at the Model's edge.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ class Primitive {
   Primitive() = default;
   explicit Primitive(dnnl::primitive primitive) : primitive_(std::move(primitive)) {}
 
-  // Binds memory to an argument (DNNL_ARG_...). With a null pointer the data is given before each execute by set().
+  // Binds memory to an argument (DNNL_ARG_...). With a null pointer the data is given before each
+  // execute by set().
   void bind(int argument, const dnnl::memory::desc& desc, const float* data);
   void bind_bytes(int argument, const dnnl::memory::desc& desc, void* data);
   void set(int argument, const float* data);
@@ -44,7 +46,8 @@ class Reorder {
   Primitive primitive_;
 };
 
-// A tensor that a kernel may want in another layout than that in which it lies. Costs nothing when they agree.
+// A tensor that a kernel may want in another layout than that in which it lies. Costs nothing when
+// they agree.
 class Relaid {
  public:
   Relaid() = default;

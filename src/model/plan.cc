@@ -14,24 +14,34 @@ bool takes_relu(LayerKind kind) {
   return kind == LayerKind::kLinear || kind == LayerKind::kConv || kind == LayerKind::kBatchNorm;
 }
 
-LayerPtr make_layer(PlanContext& context, const arch::Layer& layer, const Activation& in, Activation& out,
-                    Activate activate) {
+LayerPtr make_layer(PlanContext& context, const arch::Layer& layer, const Activation& in,
+                    Activation& out, Activate activate) {
   switch (layer.kind) {
-    case LayerKind::kLinear: return make_linear(context, layer, in, out, activate);
-    case LayerKind::kConv: return make_conv(context, layer, in, out, activate);
+    case LayerKind::kLinear:
+      return make_linear(context, layer, in, out, activate);
+    case LayerKind::kConv:
+      return make_conv(context, layer, in, out, activate);
     case LayerKind::kMaxPool:
     case LayerKind::kAvgPool:
-    case LayerKind::kGlobalAvgPool: return make_pool(context, layer, in, out);
-    case LayerKind::kBatchNorm: return make_batch_norm(context, layer.name, in, out, activate);
-    case LayerKind::kLayerNorm: return make_layer_norm(context, layer.name, in, out);
-    case LayerKind::kFlatten: return make_flatten(context, in, out);
-    case LayerKind::kEmbedding: return make_embedding(context, layer, in, out);
-    case LayerKind::kResidual: return make_residual(context, layer, in, out);
-    case LayerKind::kDecoder: return make_decoder(context, layer, in, out);
+    case LayerKind::kGlobalAvgPool:
+      return make_pool(context, layer, in, out);
+    case LayerKind::kBatchNorm:
+      return make_batch_norm(context, layer.name, in, out, activate);
+    case LayerKind::kLayerNorm:
+      return make_layer_norm(context, layer.name, in, out);
+    case LayerKind::kFlatten:
+      return make_flatten(context, in, out);
+    case LayerKind::kEmbedding:
+      return make_embedding(context, layer, in, out);
+    case LayerKind::kResidual:
+      return make_residual(context, layer, in, out);
+    case LayerKind::kDecoder:
+      return make_decoder(context, layer, in, out);
     case LayerKind::kRelu:
     case LayerKind::kGelu:
     case LayerKind::kTanh:
-    case LayerKind::kDropout: return make_elementwise(context, layer, in, out);
+    case LayerKind::kDropout:
+      return make_elementwise(context, layer, in, out);
   }
   TANDEM_CHECK(false);
 }
@@ -43,9 +53,9 @@ Plan::Plan(const arch::Blueprint& blueprint, std::int64_t batch, Mode mode) {
   input_.shape = blueprint.interface.input_shape;
   input_.shape.insert(input_.shape.begin(), batch);
   if (!blueprint.interface.tokens) {
-    input_ = input_.is_image()
-                 ? context.make_image(input_.shape, plain_image(input_.shape), PlanContext::Gradient::kNone)
-                 : context.make(input_.shape, PlanContext::Gradient::kNone);
+    input_ = input_.is_image() ? context.make_image(input_.shape, plain_image(input_.shape),
+                                                    PlanContext::Gradient::kNone)
+                               : context.make(input_.shape, PlanContext::Gradient::kNone);
   }
   Activation flow = input_;
   for (const arch::Block& block : blueprint.blocks) {
@@ -55,7 +65,8 @@ Plan::Plan(const arch::Blueprint& blueprint, std::int64_t batch, Mode mode) {
       const bool fuse = takes_relu(layer.kind) && i + 1 < block.layers.size() &&
                         block.layers[i + 1].kind == LayerKind::kRelu;
       Activation out;
-      planned.layers.push_back(make_layer(context, layer, flow, out, fuse ? Activate::kRelu : Activate::kNone));
+      planned.layers.push_back(
+          make_layer(context, layer, flow, out, fuse ? Activate::kRelu : Activate::kNone));
       flow = out;
       if (fuse) ++i;
       // A global pool leaves one pixel: from here on it is a vector.

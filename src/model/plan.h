@@ -1,4 +1,5 @@
-// A blueprint laid out for one batch size: layers in order, with all the memory they need. Internal to src/model/.
+// A blueprint laid out for one batch size: layers in order, with all the memory they need. Internal
+// to src/model/.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,8 @@ class Plan {
 
   // Copies the batch in and runs all layers.
   void forward(const Pass& pass);
-  // REQUIRES: output().gradient was filled after forward(). Calls `done(block)` as each block's gradients are final.
+  // REQUIRES: output().gradient was filled after forward(). Calls `done(block)` as each block's
+  // gradients are final.
   void backward(const Pass& pass, const std::function<void(std::size_t block)>& done);
 
   const Activation& output() const { return output_; }

@@ -21,7 +21,8 @@ Activation PlanContext::make(std::vector<std::int64_t> shape, Gradient gradient)
   result.shape = std::move(shape);
   result.floats = static_cast<std::size_t>(result.rows() * result.columns());
   result.value = workspace_.take(result.floats);
-  if (mode_ == Mode::kTrain && gradient == Gradient::kWanted) result.gradient = workspace_.take(result.floats);
+  if (mode_ == Mode::kTrain && gradient == Gradient::kWanted)
+    result.gradient = workspace_.take(result.floats);
   return result;
 }
 
@@ -32,7 +33,8 @@ Activation PlanContext::make_image(std::vector<std::int64_t> shape, const dnnl::
   result.desc = desc;
   result.floats = floats_of(desc);
   result.value = workspace_.take(result.floats);
-  if (mode_ == Mode::kTrain && gradient == Gradient::kWanted) result.gradient = workspace_.take(result.floats);
+  if (mode_ == Mode::kTrain && gradient == Gradient::kWanted)
+    result.gradient = workspace_.take(result.floats);
   return result;
 }
 

@@ -27,7 +27,8 @@ class PlanContext {
   enum class Gradient : std::uint8_t { kNone, kWanted };
   // An output; its gradient has memory only in training, and when it is wanted.
   Activation make(std::vector<std::int64_t> shape, Gradient gradient);
-  Activation make_image(std::vector<std::int64_t> shape, const dnnl::memory::desc& desc, Gradient gradient);
+  Activation make_image(std::vector<std::int64_t> shape, const dnnl::memory::desc& desc,
+                        Gradient gradient);
 
   // Different for every layer of a plan, and the same in every plan of the model.
   std::uint64_t next_layer_number() { return layer_number_++; }
@@ -41,15 +42,18 @@ class PlanContext {
 };
 
 // The makers: each reads `in`, fills `out` and returns the layer between them.
-LayerPtr make_linear(PlanContext&, const arch::Layer&, const Activation& in, Activation& out, Activate activate);
-LayerPtr make_conv(PlanContext&, const arch::Layer&, const Activation& in, Activation& out, Activate activate);
+LayerPtr make_linear(PlanContext&, const arch::Layer&, const Activation& in, Activation& out,
+                     Activate activate);
+LayerPtr make_conv(PlanContext&, const arch::Layer&, const Activation& in, Activation& out,
+                   Activate activate);
 LayerPtr make_pool(PlanContext&, const arch::Layer&, const Activation& in, Activation& out);
 // `gradient`, if given, is the memory in which the output's gradient will be.
-LayerPtr make_batch_norm(PlanContext&, const std::string& name, const Activation& in, Activation& out,
-                         Activate activate, float* gradient = nullptr);
+LayerPtr make_batch_norm(PlanContext&, const std::string& name, const Activation& in,
+                         Activation& out, Activate activate, float* gradient = nullptr);
 LayerPtr make_elementwise(PlanContext&, const arch::Layer&, const Activation& in, Activation& out);
 LayerPtr make_flatten(PlanContext&, const Activation& in, Activation& out);
-LayerPtr make_layer_norm(PlanContext&, const std::string& name, const Activation& in, Activation& out);
+LayerPtr make_layer_norm(PlanContext&, const std::string& name, const Activation& in,
+                         Activation& out);
 LayerPtr make_embedding(PlanContext&, const arch::Layer&, const Activation& in, Activation& out);
 LayerPtr make_residual(PlanContext&, const arch::Layer&, const Activation& in, Activation& out);
 LayerPtr make_decoder(PlanContext&, const arch::Layer&, const Activation& in, Activation& out);

@@ -9,14 +9,17 @@ using dnnl::pooling_forward;
 
 class Pool final : public Layer {
  public:
-  Pool(PlanContext& context, const arch::Layer& layer, const Activation& in, Activation& out) : in_(in) {
+  Pool(PlanContext& context, const arch::Layer& layer, const Activation& in, Activation& out)
+      : in_(in) {
     const bool global = layer.kind == arch::LayerKind::kGlobalAvgPool;
-    const dnnl::memory::dims window =
-        global ? dnnl::memory::dims{in.shape[2], in.shape[3]} : dnnl::memory::dims{layer.kernel, layer.kernel};
-    const dnnl::memory::dims strides = global ? window : dnnl::memory::dims{layer.stride, layer.stride};
+    const dnnl::memory::dims window = global ? dnnl::memory::dims{in.shape[2], in.shape[3]}
+                                             : dnnl::memory::dims{layer.kernel, layer.kernel};
+    const dnnl::memory::dims strides =
+        global ? window : dnnl::memory::dims{layer.stride, layer.stride};
     const std::int64_t pad = global ? 0 : layer.padding;
     const dnnl::memory::dims padding = {pad, pad};
-    const std::vector<std::int64_t> shape = {in.shape[0], in.shape[1], (in.shape[2] + 2 * pad - window[0]) / strides[0] + 1,
+    const std::vector<std::int64_t> shape = {in.shape[0], in.shape[1],
+                                             (in.shape[2] + 2 * pad - window[0]) / strides[0] + 1,
                                              (in.shape[3] + 2 * pad - window[1]) / strides[1] + 1};
     const auto algorithm = layer.kind == arch::LayerKind::kMaxPool
                                ? dnnl::algorithm::pooling_max
@@ -26,17 +29,20 @@ class Pool final : public Layer {
     const pooling_forward::primitive_desc forward(
         {kind, algorithm, in.desc, any_layout(shape), strides, window, padding, padding}, engine());
     const bool wanted = in.gradient != nullptr;
-    out = context.make_image(shape, forward.dst_desc(),
-                             wanted ? PlanContext::Gradient::kWanted : PlanContext::Gradient::kNone);
+    out =
+        context.make_image(shape, forward.dst_desc(),
+                           wanted ? PlanContext::Gradient::kWanted : PlanContext::Gradient::kNone);
     forward_ = Primitive(pooling_forward(forward));
     forward_.bind(DNNL_ARG_SRC, in.desc, in.value);
     forward_.bind(DNNL_ARG_DST, out.desc, out.value);
     const dnnl::memory::desc places = forward.workspace_desc();  // Where each maximum was.
-    float* workspace = places.get_size() == 0 ? nullptr : context.workspace().take(places.get_size() / sizeof(float) + 1);
+    float* workspace = places.get_size() == 0
+                           ? nullptr
+                           : context.workspace().take(places.get_size() / sizeof(float) + 1);
     if (workspace != nullptr) forward_.bind_bytes(DNNL_ARG_WORKSPACE, places, workspace);
     if (!wanted) return;
-    const pooling_backward::primitive_desc backward({algorithm, in.desc, out.desc, strides, window, padding, padding},
-                                                    engine(), forward);
+    const pooling_backward::primitive_desc backward(
+        {algorithm, in.desc, out.desc, strides, window, padding, padding}, engine(), forward);
     backward_ = Primitive(pooling_backward(backward));
     backward_.bind(DNNL_ARG_DIFF_DST, out.desc, out.gradient);
     backward_.bind(DNNL_ARG_DIFF_SRC, in.desc, in.gradient);
@@ -56,7 +62,8 @@ class Pool final : public Layer {
 
 }  // namespace
 
-LayerPtr make_pool(PlanContext& context, const arch::Layer& layer, const Activation& in, Activation& out) {
+LayerPtr make_pool(PlanContext& context, const arch::Layer& layer, const Activation& in,
+                   Activation& out) {
   return std::make_unique<Pool>(context, layer, in, out);
 }
 

@@ -1,5 +1,5 @@
-// resnet18's block: relu(bn2(conv2(relu(bn1(conv1(x))))) + skip(x)), where skip is nothing or a 1x1 convolution with
-// batch-norm.
+// resnet18's block: relu(bn2(conv2(relu(bn1(conv1(x))))) + skip(x)), where skip is nothing or a 1x1
+// convolution with batch-norm.
 #include "model/plan_context.h"
 
 namespace tandem::model {
@@ -7,18 +7,25 @@ namespace {
 
 class Residual final : public Layer {
  public:
-  Residual(PlanContext& context, const arch::Layer& layer, const Activation& in, Activation& out) : in_(in) {
+  Residual(PlanContext& context, const arch::Layer& layer, const Activation& in, Activation& out)
+      : in_(in) {
     using arch::LayerKind;
-    const arch::Layer first{.kind = LayerKind::kConv, .out = layer.out, .stride = layer.stride, .padding = 1,
+    const arch::Layer first{.kind = LayerKind::kConv,
+                            .out = layer.out,
+                            .stride = layer.stride,
+                            .padding = 1,
                             .name = layer.name + ".conv1"};
-    const arch::Layer second{.kind = LayerKind::kConv, .out = layer.out, .padding = 1, .name = layer.name + ".conv2"};
+    const arch::Layer second{
+        .kind = LayerKind::kConv, .out = layer.out, .padding = 1, .name = layer.name + ".conv2"};
     Activation convolved, normal, last, sum;
     main_.push_back(make_conv(context, first, in, convolved, Activate::kNone));
-    main_.push_back(make_batch_norm(context, layer.name + ".bn1", convolved, normal, Activate::kRelu));
+    main_.push_back(
+        make_batch_norm(context, layer.name + ".bn1", convolved, normal, Activate::kRelu));
     main_.push_back(make_conv(context, second, normal, last, Activate::kNone));
     out = context.make_image(last.shape, last.desc, PlanContext::Gradient::kWanted);
     // Both branches get the gradient of the sum, so all three share its memory.
-    main_.push_back(make_batch_norm(context, layer.name + ".bn2", last, sum, Activate::kNone, out.gradient));
+    main_.push_back(
+        make_batch_norm(context, layer.name + ".bn2", last, sum, Activate::kNone, out.gradient));
     main_out_ = sum;
     skip_out_ = in;
     if (layer.stride != 1 || in.shape[1] != layer.out) plan_skip(context, layer, out);
@@ -44,13 +51,17 @@ class Residual final : public Layer {
 
  private:
   void plan_skip(PlanContext& context, const arch::Layer& layer, const Activation& out) {
-    const arch::Layer conv{.kind = arch::LayerKind::kConv, .out = layer.out, .kernel = 1, .stride = layer.stride,
+    const arch::Layer conv{.kind = arch::LayerKind::kConv,
+                           .out = layer.out,
+                           .kernel = 1,
+                           .stride = layer.stride,
                            .name = layer.name + ".downsample.0"};
     Activation from = in_, convolved;
-    if (from.gradient != nullptr) from.gradient = skip_gradient_ = context.workspace().take(in_.floats);
+    if (from.gradient != nullptr)
+      from.gradient = skip_gradient_ = context.workspace().take(in_.floats);
     skip_.push_back(make_conv(context, conv, from, convolved, Activate::kNone));
-    skip_.push_back(make_batch_norm(context, layer.name + ".downsample.1", convolved, skip_out_, Activate::kNone,
-                                    out.gradient));
+    skip_.push_back(make_batch_norm(context, layer.name + ".downsample.1", convolved, skip_out_,
+                                    Activate::kNone, out.gradient));
   }
 
   const Activation in_;
@@ -62,7 +73,8 @@ class Residual final : public Layer {
 
 }  // namespace
 
-LayerPtr make_residual(PlanContext& context, const arch::Layer& layer, const Activation& in, Activation& out) {
+LayerPtr make_residual(PlanContext& context, const arch::Layer& layer, const Activation& in,
+                       Activation& out) {
   return std::make_unique<Residual>(context, layer, in, out);
 }
 

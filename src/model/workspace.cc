@@ -12,7 +12,9 @@ constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kChunkBytes = std::size_t{32} << 20;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-constexpr std::size_t round_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
+constexpr std::size_t round_up(std::size_t size, std::size_t unit) {
+  return (size + unit - 1) / unit * unit;
+}
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Memory that a plan takes once and keeps: 64-byte aligned pieces of a few large, huge-page friendly chunks. Pieces are
-// zero at first. One thread.
+// Memory that a plan takes once and keeps: 64-byte aligned pieces of a few large, huge-page
+// friendly chunks. Pieces are zero at first. One thread.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 // Counts every allocation of the process through operator new while steps run.
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <new>
-
-#include <gtest/gtest.h>
 
 #include "data/loader.h"
 #include "data/source.h"
@@ -19,8 +19,12 @@ void* operator new(std::size_t size) {
   if (void* memory = std::malloc(size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 namespace tandem::train {
 namespace {
@@ -33,7 +37,8 @@ TEST(Allocation, StepsAllocateNothingAfterWarmUp) {
   job.train.optimizer.momentum = 0.9;
   job.train.clip.norm = 1;
   const data::Parts parts = data::load(job.data, ".").value();
-  auto model = model::Model::create(blueprint_of(job, parts.spec).value(), job.train.loss, 1).value();
+  auto model =
+      model::Model::create(blueprint_of(job, parts.spec).value(), job.train.loss, 1).value();
   model->initialise(1);
   auto stepper = Stepper::create(job, *model, {{0, model->blueprint().parameters}}).value();
   const data::Sampler sampler(parts.train->size(), job.train.batch, 3, 1);

@@ -1,8 +1,8 @@
 #include "train/early_stop.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
+
+#include <cmath>
 
 namespace tandem::train {
 
@@ -15,7 +15,8 @@ std::optional<std::string> EarlyStop::observe(const Evaluation& evaluation) {
     return {};
   }
   if (++bad_ < patience_) return {};
-  return fmt::format("{} did not get better than {:.6g} in {} evaluations", metric_, std::abs(*best_), bad_);
+  return fmt::format("{} did not get better than {:.6g} in {} evaluations", metric_,
+                     std::abs(*best_), bad_);
 }
 
 }  // namespace tandem::train

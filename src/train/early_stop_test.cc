@@ -5,7 +5,9 @@
 namespace tandem::train {
 namespace {
 
-Evaluation with_loss(double loss) { return {loss, {}, 1}; }
+Evaluation with_loss(double loss) {
+  return {loss, {}, 1};
+}
 
 TEST(EarlyStop, WaitsForItsPatienceAndStartsAnewAtEachBest) {
   job::Train train;

@@ -17,8 +17,8 @@ struct Evaluation {
   std::int64_t samples = 0;
 };
 
-// Runs over `part` in index order. Stops early, with what it has, when `stop` returns true between batches.
-// REQUIRES: part.size() > 0.
+// Runs over `part` in index order. Stops early, with what it has, when `stop` returns true between
+// batches. REQUIRES: part.size() > 0.
 Result<Evaluation> evaluate(model::Model& model, const data::Dataset& part, std::int64_t threads,
                             const std::function<bool()>& stop);
 

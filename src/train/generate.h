@@ -18,9 +18,9 @@ struct GenerateOptions {
   std::uint64_t seed = 1;
 };
 
-// Calls `emit` with each new character. kInvalidArgument when the prompt is empty or has a character that the model
-// never saw. REQUIRES: spec.input is kTokens.
-Status generate(model::Model& model, const data::Spec& spec, std::string_view prompt, const GenerateOptions& options,
-                const std::function<void(std::string_view)>& emit);
+// Calls `emit` with each new character. kInvalidArgument when the prompt is empty or has a
+// character that the model never saw. REQUIRES: spec.input is kTokens.
+Status generate(model::Model& model, const data::Spec& spec, std::string_view prompt,
+                const GenerateOptions& options, const std::function<void(std::string_view)>& emit);
 
 }  // namespace tandem::train

@@ -10,7 +10,9 @@ namespace tandem::train {
 LaneTree::LaneTree(std::int64_t lanes, std::int64_t floats) : lanes_(lanes) {
   TANDEM_CHECK(lanes > 0);
   // The stack holds at most one partial for each bit of `lanes`, and one more before it is merged.
-  const std::size_t most = lanes == 1 ? 1 : static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(lanes))) + 1;
+  const std::size_t most =
+      lanes == 1 ? 1
+                 : static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(lanes))) + 1;
   memory_.assign(most, std::vector<float>(static_cast<std::size_t>(floats)));
   free_.reserve(memory_.size());
   stack_.reserve(memory_.size());
@@ -29,7 +31,8 @@ std::span<float> LaneTree::next() {
 void LaneTree::push() {
   stack_.push_back({free_.back(), 1});
   free_.pop_back();
-  while (stack_.size() > 1 && stack_[stack_.size() - 2].lanes == stack_.back().lanes) merge_last_two();
+  while (stack_.size() > 1 && stack_[stack_.size() - 2].lanes == stack_.back().lanes)
+    merge_last_two();
 }
 
 std::span<float> LaneTree::finish() {

@@ -1,8 +1,9 @@
-// Adds the lanes' gradients in one fixed binary tree over lane numbers, so that the sum's bits do not depend on who
-// computed which lane. The tree splits n lanes at the largest power of two below n: ((0+1)+(2+3))+4.
+// Adds the lanes' gradients in one fixed binary tree over lane numbers, so that the sum's bits do
+// not depend on who computed which lane. The tree splits n lanes at the largest power of two below
+// n: ((0+1)+(2+3))+4.
 //
-// Lanes come in order; a finished left neighbour is added to as soon as its right one is there, so memory grows with
-// the tree's height only. All memory is taken at construction. Thread-compatible.
+// Lanes come in order; a finished left neighbour is added to as soon as its right one is there, so
+// memory grows with the tree's height only. All memory is taken at construction. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ class LaneTree {
 
  private:
   struct Partial {
-    std::size_t memory;   // Index into memory_.
-    std::int64_t lanes;   // How many lanes it sums: a power of two, until finish().
+    std::size_t memory;  // Index into memory_.
+    std::int64_t lanes;  // How many lanes it sums: a power of two, until finish().
   };
   void merge_last_two();
 

@@ -1,15 +1,17 @@
 #include "train/lane_tree.h"
 
-#include <functional>
-
 #include <gtest/gtest.h>
+
+#include <functional>
 
 #include "base/rng.h"
 
 namespace tandem::train {
 namespace {
 
-float value_of(std::int64_t lane) { return Rng({7, static_cast<std::uint64_t>(lane)}).normal() * 1e3F; }
+float value_of(std::int64_t lane) {
+  return Rng({7, static_cast<std::uint64_t>(lane)}).normal() * 1e3F;
+}
 
 // The tree by its definition: split at the largest power of two below the size.
 float sum_by_definition(std::int64_t begin, std::int64_t end) {
@@ -27,7 +29,8 @@ TEST(LaneTree, AddsInTheFixedTreeForAnyNumberOfLanes) {
         for (float& value : tree.next()) value = value_of(lane);
         tree.push();
       }
-      for (float sum : tree.finish()) EXPECT_EQ(sum, sum_by_definition(0, lanes)) << lanes << " lanes";
+      for (float sum : tree.finish())
+        EXPECT_EQ(sum, sum_by_definition(0, lanes)) << lanes << " lanes";
     }
   }
 }

@@ -1,9 +1,9 @@
 #include "train/recipe.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -11,7 +11,9 @@
 namespace tandem::train {
 namespace {
 
-Error invalid(std::string message) { return Error(Code::kInvalidArgument, std::move(message)); }
+Error invalid(std::string message) {
+  return Error(Code::kInvalidArgument, std::move(message));
+}
 
 }  // namespace
 
@@ -22,7 +24,9 @@ Result<arch::Interface> interface_of(const data::Spec& spec, const arch::Loss& l
   interface.vocabulary = interface.tokens ? spec.classes : 0;
   if (spec.target == data::Target::kValue) {
     if (loss.kind == arch::LossKind::kCrossEntropy) {
-      return invalid("the labels are numbers, not classes; set train.loss = \"mse\", or data.task = \"classes\"");
+      return invalid(
+          "the labels are numbers, not classes; set train.loss = \"mse\", or data.task = "
+          "\"classes\"");
     }
     interface.outputs = spec.target_width;
     return interface;
@@ -32,14 +36,17 @@ Result<arch::Interface> interface_of(const data::Spec& spec, const arch::Loss& l
   }
   // Two classes need one logit only.
   interface.outputs = loss.kind == arch::LossKind::kBce && spec.classes == 2 ? 1 : spec.classes;
-  if (!loss.class_weights.empty() && static_cast<std::int64_t>(loss.class_weights.size()) != spec.classes) {
-    return invalid(fmt::format("train.loss.class_weights has {} numbers but the data has {} classes",
-                               loss.class_weights.size(), spec.classes));
+  if (!loss.class_weights.empty() &&
+      static_cast<std::int64_t>(loss.class_weights.size()) != spec.classes) {
+    return invalid(
+        fmt::format("train.loss.class_weights has {} numbers but the data has {} classes",
+                    loss.class_weights.size(), spec.classes));
   }
   return interface;
 }
 
-Result<arch::Blueprint> blueprint_of(const job::Job& job, const data::Spec& spec, arch::LayerError* where) {
+Result<arch::Blueprint> blueprint_of(const job::Job& job, const data::Spec& spec,
+                                     arch::LayerError* where) {
   TANDEM_ASSIGN(const arch::Interface interface, interface_of(spec, job.train.loss));
   return arch::build(job.model.config, interface, where);
 }
@@ -78,7 +85,9 @@ Result<std::vector<optim::Range>> trainable_ranges(const arch::Blueprint& bluepr
     if (slot.kind == arch::SlotKind::kParameter) names.push_back(slot.name);
   }
   for (const std::string& glob : freeze) {
-    if (std::any_of(names.begin(), names.end(), [&](auto name) { return glob_matches(glob, name); })) continue;
+    if (std::any_of(names.begin(), names.end(),
+                    [&](auto name) { return glob_matches(glob, name); }))
+      continue;
     const std::string_view meant = nearest(glob, names);
     return invalid(fmt::format("model.freeze: `{}` matches no tensor; {}", glob,
                                meant.empty() ? fmt::format("the first is `{}`", names.front())
@@ -87,7 +96,8 @@ Result<std::vector<optim::Range>> trainable_ranges(const arch::Blueprint& bluepr
   std::vector<optim::Range> ranges;
   for (const arch::Slot& slot : blueprint.slots) {
     if (slot.kind != arch::SlotKind::kParameter) continue;
-    if (std::any_of(freeze.begin(), freeze.end(), [&](const auto& glob) { return glob_matches(glob, slot.name); })) {
+    if (std::any_of(freeze.begin(), freeze.end(),
+                    [&](const auto& glob) { return glob_matches(glob, slot.name); })) {
       continue;
     }
     if (!ranges.empty() && ranges.back().end == slot.offset) {
@@ -100,7 +110,8 @@ Result<std::vector<optim::Range>> trainable_ranges(const arch::Blueprint& bluepr
   return ranges;
 }
 
-const arch::Slot& slot_at(const arch::Blueprint& blueprint, arch::SlotKind kind, std::int64_t index) {
+const arch::Slot& slot_at(const arch::Blueprint& blueprint, arch::SlotKind kind,
+                          std::int64_t index) {
   for (const arch::Slot& slot : blueprint.slots) {
     if (slot.kind == kind && index >= slot.offset && index < slot.offset + slot.size) return slot;
   }

@@ -1,5 +1,5 @@
-// What a job and its data say together: the model's interface and blueprint, how many steps there are, which slots are
-// trained. Pure functions.
+// What a job and its data say together: the model's interface and blueprint, how many steps there
+// are, which slots are trained. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,12 @@
 
 namespace tandem::train {
 
-// What the data looks like to a model trained with `loss`. kInvalidArgument when the two do not fit: regression with
-// cross entropy, class weights for another number of classes.
+// What the data looks like to a model trained with `loss`. kInvalidArgument when the two do not
+// fit: regression with cross entropy, class weights for another number of classes.
 Result<arch::Interface> interface_of(const data::Spec& spec, const arch::Loss& loss);
 
-Result<arch::Blueprint> blueprint_of(const job::Job& job, const data::Spec& spec, arch::LayerError* where = nullptr);
+Result<arch::Blueprint> blueprint_of(const job::Job& job, const data::Spec& spec,
+                                     arch::LayerError* where = nullptr);
 
 struct Length {
   std::int64_t steps_per_epoch = 0;
@@ -30,12 +31,13 @@ Length length_of(const job::Train& train, std::int64_t samples);
 // Whether `name` matches a glob with * and ?.
 bool glob_matches(std::string_view glob, std::string_view name);
 
-// The parameter ranges that no glob of `freeze` matches, joined where they touch. kInvalidArgument when a glob matches
-// nothing (with a suggestion) or everything is frozen.
+// The parameter ranges that no glob of `freeze` matches, joined where they touch. kInvalidArgument
+// when a glob matches nothing (with a suggestion) or everything is frozen.
 Result<std::vector<optim::Range>> trainable_ranges(const arch::Blueprint& blueprint,
                                                    const std::vector<std::string>& freeze);
 
 // The parameter slot that holds float `index` of the flat vector.
-const arch::Slot& slot_at(const arch::Blueprint& blueprint, arch::SlotKind kind, std::int64_t index);
+const arch::Slot& slot_at(const arch::Blueprint& blueprint, arch::SlotKind kind,
+                          std::int64_t index);
 
 }  // namespace tandem::train

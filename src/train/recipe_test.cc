@@ -31,7 +31,8 @@ TEST(Recipe, GlobsMatchLikeAShells) {
 
 TEST(Recipe, FreezesWhatTheGlobsNameAndJoinsTheRest) {
   const arch::Blueprint blueprint = cnn();
-  EXPECT_EQ(trainable_ranges(blueprint, {}).value(), (std::vector<optim::Range>{{0, blueprint.parameters}}));
+  EXPECT_EQ(trainable_ranges(blueprint, {}).value(),
+            (std::vector<optim::Range>{{0, blueprint.parameters}}));
   const auto ranges = trainable_ranges(blueprint, {"conv*"});
   ASSERT_TRUE(ranges.ok());
   ASSERT_EQ(ranges->size(), 1U);
@@ -42,7 +43,8 @@ TEST(Recipe, FreezesWhatTheGlobsNameAndJoinsTheRest) {
 TEST(Recipe, RefusesGlobsThatMatchNothingOrEverything) {
   const auto typo = trainable_ranges(cnn(), {"conv1.wieght"});
   ASSERT_FALSE(typo.ok());
-  EXPECT_NE(typo.error().message().find("did you mean `conv1.weight`?"), std::string::npos) << typo.error().message();
+  EXPECT_NE(typo.error().message().find("did you mean `conv1.weight`?"), std::string::npos)
+      << typo.error().message();
   EXPECT_FALSE(trainable_ranges(cnn(), {"*"}).ok());
 }
 

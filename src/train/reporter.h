@@ -1,4 +1,5 @@
-// What a trainer says while it works. The worker's reporter sends it to the node (wire/frame.h); a test's collects it.
+// What a trainer says while it works. The worker's reporter sends it to the node (wire/frame.h); a
+// test's collects it.
 #pragma once
 
 #include "wire/worker.pb.h"

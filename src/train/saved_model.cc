@@ -1,9 +1,9 @@
 #include "train/saved_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "data/json.h"
 #include "job/parse.h"
@@ -19,23 +19,25 @@ constexpr const char* kSpec = "tandem.data.spec";
 constexpr const char* kEncoding = "tandem.data.encoding";
 
 std::span<float> values_of(model::Model& model, const arch::Slot& slot) {
-  const std::span<float> all = slot.kind == arch::SlotKind::kParameter ? model.parameters() : model.buffers();
+  const std::span<float> all =
+      slot.kind == arch::SlotKind::kParameter ? model.parameters() : model.buffers();
   return all.subspan(static_cast<std::size_t>(slot.offset), static_cast<std::size_t>(slot.size));
 }
 
 Result<std::string> field(const checkpoint::ModelFile& file, const char* key) {
   const auto found = file.metadata.find(key);
   if (found != file.metadata.end()) return found->second;
-  return Error(Code::kInvalidArgument,
-               fmt::format("{} has no `{}` in its metadata: it was not trained by tandem; it can serve as "
-                           "model.init_from only",
-                           file.path.string(), key));
+  return Error(
+      Code::kInvalidArgument,
+      fmt::format("{} has no `{}` in its metadata: it was not trained by tandem; it can serve as "
+                  "model.init_from only",
+                  file.path.string(), key));
 }
 
 }  // namespace
 
-Result<std::string> save_trained(const std::filesystem::path& directory, const job::Job& job, const data::Parts& parts,
-                                 model::Model& model) {
+Result<std::string> save_trained(const std::filesystem::path& directory, const job::Job& job,
+                                 const data::Parts& parts, model::Model& model) {
   checkpoint::ModelContent content;
   for (const arch::Slot& slot : model.blueprint().slots) {
     auto& list = slot.kind == arch::SlotKind::kParameter ? content.parameters : content.buffers;
@@ -49,7 +51,8 @@ Result<std::string> save_trained(const std::filesystem::path& directory, const j
   return manifest.weights_hash;
 }
 
-Result<TrainedModel> load_trained(const std::filesystem::path& path, std::span<const std::string> overrides) {
+Result<TrainedModel> load_trained(const std::filesystem::path& path,
+                                  std::span<const std::string> overrides) {
   TANDEM_ASSIGN(const checkpoint::ModelFile file, checkpoint::load_model(path));
   TANDEM_ASSIGN(const std::string job_text, field(file, kJob));
   TANDEM_ASSIGN(const std::string spec_text, field(file, kSpec));
@@ -59,21 +62,24 @@ Result<TrainedModel> load_trained(const std::filesystem::path& path, std::span<c
   TANDEM_ASSIGN(trained.spec, data::spec_from_json(spec_text));
   TANDEM_ASSIGN(trained.encoding, data::encoding_from_json(encoding_text));
   TANDEM_ASSIGN(arch::Blueprint blueprint, blueprint_of(trained.job, trained.spec));
-  TANDEM_ASSIGN(trained.model,
-                model::Model::create(std::move(blueprint), trained.job.train.loss, trained.job.train.threads));
+  TANDEM_ASSIGN(trained.model, model::Model::create(std::move(blueprint), trained.job.train.loss,
+                                                    trained.job.train.threads));
   for (const arch::Slot& slot : trained.model->blueprint().slots) {
     const checkpoint::Tensor* tensor = file.find(slot.name);
     if (tensor == nullptr || tensor->shape != slot.shape) {
-      return Error(Code::kCorrupt, fmt::format("{}: tensor `{}` of shape {} is missing", path.string(), slot.name,
-                                               checkpoint::to_string(slot.shape)));
+      return Error(Code::kCorrupt,
+                   fmt::format("{}: tensor `{}` of shape {} is missing", path.string(), slot.name,
+                               checkpoint::to_string(slot.shape)));
     }
-    std::copy(tensor->values.begin(), tensor->values.end(), values_of(*trained.model, slot).begin());
+    std::copy(tensor->values.begin(), tensor->values.end(),
+              values_of(*trained.model, slot).begin());
   }
   trained.model->parameters_changed();
   return trained;
 }
 
-Result<std::vector<std::string>> start_from(const checkpoint::ModelFile& file, model::Model& model) {
+Result<std::vector<std::string>> start_from(const checkpoint::ModelFile& file,
+                                            model::Model& model) {
   std::vector<std::string> missing, misshapen, unused;
   std::size_t taken = 0;
   for (const arch::Slot& slot : model.blueprint().slots) {
@@ -81,7 +87,8 @@ Result<std::vector<std::string>> start_from(const checkpoint::ModelFile& file, m
     if (tensor == nullptr) {
       missing.push_back(slot.name);
     } else if (tensor->shape != slot.shape) {
-      misshapen.push_back(fmt::format("{} ({} there, {} here)", slot.name, checkpoint::to_string(tensor->shape),
+      misshapen.push_back(fmt::format("{} ({} there, {} here)", slot.name,
+                                      checkpoint::to_string(tensor->shape),
                                       checkpoint::to_string(slot.shape)));
     } else {
       std::copy(tensor->values.begin(), tensor->values.end(), values_of(model, slot).begin());
@@ -90,23 +97,29 @@ Result<std::vector<std::string>> start_from(const checkpoint::ModelFile& file, m
   }
   for (const checkpoint::Tensor& tensor : file.tensors) {
     const auto& slots = model.blueprint().slots;
-    if (std::none_of(slots.begin(), slots.end(), [&](const auto& slot) { return slot.name == tensor.name; })) {
+    if (std::none_of(slots.begin(), slots.end(),
+                     [&](const auto& slot) { return slot.name == tensor.name; })) {
       unused.push_back(tensor.name);
     }
   }
   model.parameters_changed();
   if (taken == 0) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("model.init_from: no tensor of {} matches this model by name and shape; it has `{}`, "
-                             "the model wants `{}`",
-                             file.path.string(), file.tensors.empty() ? "none" : file.tensors.front().name,
-                             model.blueprint().slots.front().name));
+    return Error(
+        Code::kInvalidArgument,
+        fmt::format(
+            "model.init_from: no tensor of {} matches this model by name and shape; it has `{}`, "
+            "the model wants `{}`",
+            file.path.string(), file.tensors.empty() ? "none" : file.tensors.front().name,
+            model.blueprint().slots.front().name));
   }
-  std::vector<std::string> lines = {fmt::format("{} of {} tensors taken from {}", taken,
-                                                model.blueprint().slots.size(), file.path.string())};
-  for (const std::string& name : missing) lines.push_back(fmt::format("not in the file, initialised anew: {}", name));
-  for (const std::string& name : misshapen) lines.push_back(fmt::format("another shape, initialised anew: {}", name));
-  for (const std::string& name : unused) lines.push_back(fmt::format("in the file but not in the model: {}", name));
+  std::vector<std::string> lines = {fmt::format(
+      "{} of {} tensors taken from {}", taken, model.blueprint().slots.size(), file.path.string())};
+  for (const std::string& name : missing)
+    lines.push_back(fmt::format("not in the file, initialised anew: {}", name));
+  for (const std::string& name : misshapen)
+    lines.push_back(fmt::format("another shape, initialised anew: {}", name));
+  for (const std::string& name : unused)
+    lines.push_back(fmt::format("in the file but not in the model: {}", name));
   return lines;
 }
 

@@ -1,5 +1,6 @@
-// A trained model in a file, with all that is needed to use it again: the job, the data's Spec and Encoding. And the
-// other way: a model built from such a file, or weights taken from one to start from.
+// A trained model in a file, with all that is needed to use it again: the job, the data's Spec and
+// Encoding. And the other way: a model built from such a file, or weights taken from one to start
+// from.
 #pragma once
 
 #include <filesystem>
@@ -17,8 +18,8 @@
 namespace tandem::train {
 
 // Writes model.safetensors and its manifest into `directory`; returns the weights' hash.
-Result<std::string> save_trained(const std::filesystem::path& directory, const job::Job& job, const data::Parts& parts,
-                                 model::Model& model);
+Result<std::string> save_trained(const std::filesystem::path& directory, const job::Job& job,
+                                 const data::Parts& parts, model::Model& model);
 
 struct TrainedModel {
   job::Job job;
@@ -27,12 +28,13 @@ struct TrainedModel {
   std::unique_ptr<model::Model> model;
 };
 
-// `overrides` change its job ("data.path=other.csv"). kCorrupt when the file is damaged, kInvalidArgument when it is no
-// model that Tandem trained.
-Result<TrainedModel> load_trained(const std::filesystem::path& path, std::span<const std::string> overrides);
+// `overrides` change its job ("data.path=other.csv"). kCorrupt when the file is damaged,
+// kInvalidArgument when it is no model that Tandem trained.
+Result<TrainedModel> load_trained(const std::filesystem::path& path,
+                                  std::span<const std::string> overrides);
 
-// Copies the tensors of `file` whose name and shape match into the model; returns lines that say what was taken and
-// what was not. kInvalidArgument when nothing matches.
+// Copies the tensors of `file` whose name and shape match into the model; returns lines that say
+// what was taken and what was not. kInvalidArgument when nothing matches.
 Result<std::vector<std::string>> start_from(const checkpoint::ModelFile& file, model::Model& model);
 
 }  // namespace tandem::train

@@ -1,10 +1,10 @@
 #include "train/stepper.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "base/span_math.h"
 #include "optim/clip.h"
@@ -14,8 +14,10 @@ namespace tandem::train {
 
 Result<std::unique_ptr<Stepper>> Stepper::create(const job::Job& job, model::Model& model,
                                                  std::vector<optim::Range> trainable) {
-  TANDEM_ASSIGN(auto optimizer, optim::Optimizer::create(job.train.optimizer, model.blueprint().parameters));
-  return std::unique_ptr<Stepper>(new Stepper(job, model, std::move(trainable), std::move(optimizer)));
+  TANDEM_ASSIGN(auto optimizer,
+                optim::Optimizer::create(job.train.optimizer, model.blueprint().parameters));
+  return std::unique_ptr<Stepper>(
+      new Stepper(job, model, std::move(trainable), std::move(optimizer)));
 }
 
 Stepper::Stepper(const job::Job& job, model::Model& model, std::vector<optim::Range> trainable,
@@ -27,7 +29,8 @@ Stepper::Stepper(const job::Job& job, model::Model& model, std::vector<optim::Ra
       optimizer_(std::move(optimizer)),
       tree_(job.lanes(), model.blueprint().parameters + model.blueprint().buffers) {}
 
-Status Stepper::run_lane(const data::Batch& batch, std::int64_t step, std::int64_t lane, std::int64_t step_samples) {
+Status Stepper::run_lane(const data::Batch& batch, std::int64_t step, std::int64_t lane,
+                         std::int64_t step_samples) {
   const std::span<float> memory = tree_.next();
   if (batch.size == 0) {
     std::fill(memory.begin(), memory.end(), 0.0F);
@@ -35,7 +38,8 @@ Status Stepper::run_lane(const data::Batch& batch, std::int64_t step, std::int64
     const auto parameters = static_cast<std::size_t>(model_.blueprint().parameters);
     const model::LaneOutput output = {memory.first(parameters), memory.subspan(parameters), {}};
     TANDEM_ASSIGN(const model::LossSums sums,
-                  model_.forward_backward(batch, 1.0F / static_cast<float>(step_samples), {seed_, step, lane}, output));
+                  model_.forward_backward(batch, 1.0F / static_cast<float>(step_samples),
+                                          {seed_, step, lane}, output));
     sums_.add(sums);
   }
   tree_.push();
@@ -44,7 +48,8 @@ Status Stepper::run_lane(const data::Batch& batch, std::int64_t step, std::int64
 
 Result<StepOutcome> Stepper::finish_step(std::int64_t step, double lr) {
   const std::span<float> sum = tree_.finish();
-  const std::span<float> gradients = sum.first(static_cast<std::size_t>(model_.blueprint().parameters));
+  const std::span<float> gradients =
+      sum.first(static_cast<std::size_t>(model_.blueprint().parameters));
   const StepOutcome outcome{std::exchange(sums_, {}), 0};
   if (!std::isfinite(outcome.sums.loss)) return diverged(gradients, step);
   const optim::Clipping clipping = optim::begin_clip(gradients, clip_, trainable_);
@@ -63,18 +68,22 @@ Status Stepper::check_parameters(std::int64_t step) const {
 
 Error Stepper::diverged(std::span<const float> gradients, std::int64_t step) const {
   constexpr const char* kAdvice =
-      "lower train.optimizer.lr, add train.clip.norm or train.schedule.warmup_steps, or look for such values in the data";
+      "lower train.optimizer.lr, add train.clip.norm or train.schedule.warmup_steps, or look for "
+      "such values in the data";
   const auto parameters = std::span<const float>(model_.parameters());
   const auto name = [&](std::size_t index) {
-    return slot_at(model_.blueprint(), arch::SlotKind::kParameter, static_cast<std::int64_t>(index)).name;
+    return slot_at(model_.blueprint(), arch::SlotKind::kParameter, static_cast<std::int64_t>(index))
+        .name;
   };
   std::string what = "the loss is not a finite number";
   if (const std::size_t bad = first_not_finite(parameters); bad < parameters.size()) {
-    what = fmt::format("parameter `{}` became {} in the update before it", name(bad), parameters[bad]);
+    what =
+        fmt::format("parameter `{}` became {} in the update before it", name(bad), parameters[bad]);
   } else if (const std::size_t worse = first_not_finite(gradients); worse < gradients.size()) {
     what = fmt::format("the gradient of `{}` is {}", name(worse), gradients[worse]);
   }
-  return Error(Code::kDiverged, fmt::format("training diverged at step {}: {}; {}", step + 1, what, kAdvice));
+  return Error(Code::kDiverged,
+               fmt::format("training diverged at step {}: {}; {}", step + 1, what, kAdvice));
 }
 
 }  // namespace tandem::train

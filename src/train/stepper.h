@@ -1,6 +1,6 @@
-// One optimizer step on lanes: forward and backward of each lane, the lane tree's sum, clipping, the update, and the
-// running statistics. Knows nothing of files, processes or time. Thread-compatible; allocates nothing after the first
-// steps.
+// One optimizer step on lanes: forward and backward of each lane, the lane tree's sum, clipping,
+// the update, and the running statistics. Knows nothing of files, processes or time.
+// Thread-compatible; allocates nothing after the first steps.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,13 @@ class Stepper {
   static Result<std::unique_ptr<Stepper>> create(const job::Job& job, model::Model& model,
                                                  std::vector<optim::Range> trainable);
 
-  // Call for each lane in order, with its batch of the step (which may be empty), then finish_step().
-  Status run_lane(const data::Batch& batch, std::int64_t step, std::int64_t lane, std::int64_t step_samples);
+  // Call for each lane in order, with its batch of the step (which may be empty), then
+  // finish_step().
+  Status run_lane(const data::Batch& batch, std::int64_t step, std::int64_t lane,
+                  std::int64_t step_samples);
 
-  // kDiverged, with the tensor's name, when the loss or the update is not finite; the parameters are then as the step
-  // before left them, if that is where it was noticed.
+  // kDiverged, with the tensor's name, when the loss or the update is not finite; the parameters
+  // are then as the step before left them, if that is where it was noticed.
   Result<StepOutcome> finish_step(std::int64_t step, double lr);
 
   // kDiverged when a parameter is not finite: what a run checks before it calls its model whole.

@@ -1,11 +1,11 @@
 #include "train/trainer.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "checkpoint/model_file.h"
 #include "data/loader.h"
@@ -30,7 +30,11 @@ double seconds_since(Clock::time_point begin) {
 class Training {
  public:
   Training(const TrainRequest& request, Reporter& reporter, const std::atomic<bool>& stop)
-      : request_(request), job_(request.parsed.job), reporter_(reporter), stop_(stop), early_stop_(job_.train) {}
+      : request_(request),
+        job_(request.parsed.job),
+        reporter_(reporter),
+        stop_(stop),
+        early_stop_(job_.train) {}
 
   Status run() {
     TANDEM_TRY(prepare());
@@ -46,8 +50,10 @@ class Training {
     arch::LayerError where;
     Result<arch::Blueprint> blueprint = blueprint_of(job_, parts_.spec, &where);
     if (!blueprint.ok()) return at_layer(std::move(blueprint).error(), where);
-    TANDEM_ASSIGN(std::vector<optim::Range> trainable, trainable_ranges(*blueprint, job_.model.freeze));
-    TANDEM_ASSIGN(model_, model::Model::create(std::move(blueprint).value(), job_.train.loss, job_.train.threads));
+    TANDEM_ASSIGN(std::vector<optim::Range> trainable,
+                  trainable_ranges(*blueprint, job_.model.freeze));
+    TANDEM_ASSIGN(model_, model::Model::create(std::move(blueprint).value(), job_.train.loss,
+                                               job_.train.threads));
     model_->initialise(job_.train.seed);
     if (!job_.model.init_from.empty()) TANDEM_TRY(start_from_file());
     length_ = length_of(job_.train, parts_.train->size());
@@ -62,7 +68,8 @@ class Training {
 
   // Points at the layer in the job file, when the mistake is in one.
   Error at_layer(Error error, const arch::LayerError& where) const {
-    const std::string key = where.layer >= 0 ? fmt::format("model.layers[{}]", where.layer) : "model.kind";
+    const std::string key =
+        where.layer >= 0 ? fmt::format("model.layers[{}]", where.layer) : "model.kind";
     return Error(error.code(), job::point_at(request_.parsed, key, error.message(), ""));
   }
 
@@ -91,8 +98,10 @@ class Training {
   }
 
   Status train_steps() {
-    const data::Sampler sampler(parts_.train->size(), job_.train.batch, job_.lanes(), job_.train.seed);
-    data::Loader loader(*parts_.train, sampler, {0, length_.total_steps, 0, job_.lanes()}, job_.data.prefetch);
+    const data::Sampler sampler(parts_.train->size(), job_.train.batch, job_.lanes(),
+                                job_.train.seed);
+    data::Loader loader(*parts_.train, sampler, {0, length_.total_steps, 0, job_.lanes()},
+                        job_.data.prefetch);
     Clock::time_point last_report = Clock::now();
     while (step_ < length_.total_steps && !stop_ && !reason_) {
       TANDEM_TRY(one_step(loader, sampler));
@@ -147,7 +156,8 @@ class Training {
     const bool validation = parts_.validation->size() > 0;
     const data::Dataset& part = validation ? *parts_.validation : *parts_.test;
     if (part.size() == 0) return {};
-    TANDEM_ASSIGN(const Evaluation evaluation, evaluate_part(part, validation ? "validation" : "test"));
+    TANDEM_ASSIGN(const Evaluation evaluation,
+                  evaluate_part(part, validation ? "validation" : "test"));
     if (stop_) return {};
     if (schedule_->observe(evaluation.loss)) {
       event("rate", fmt::format("learning rate lowered to {:.6g}", schedule_->lr_at(step_)));
@@ -194,8 +204,9 @@ class Training {
       finished.set_accuracy(evaluation.accuracy.value_or(0));
     }
     finished.set_status(cancelled ? "cancelled" : reason_ ? "converged" : "finished");
-    finished.set_reason(cancelled ? "asked to stop"
-                                  : reason_.value_or(fmt::format("{} steps done", length_.total_steps)));
+    finished.set_reason(cancelled
+                            ? "asked to stop"
+                            : reason_.value_or(fmt::format("{} steps done", length_.total_steps)));
     finished.set_steps(step_);
     finished.set_epochs(step_ / length_.steps_per_epoch);
     finished.set_samples(samples_);
@@ -222,8 +233,8 @@ class Training {
   std::int64_t step_ = 0;  // Done so far.
   std::int64_t samples_ = 0;
   double train_s_ = 0, lr_ = 0, grad_norm_ = 0;
-  double loss_sum_ = 0;          // Since the last progress report.
-  std::int64_t loss_steps_ = 0;  // Steps in it.
+  double loss_sum_ = 0;                // Since the last progress report.
+  std::int64_t loss_steps_ = 0;        // Steps in it.
   std::optional<std::string> reason_;  // Why training shall end early.
 };
 

@@ -1,5 +1,6 @@
-// A whole run inside one worker: data, model, steps, evaluations, the end. Reports as it goes; returns how it ended.
-// Everything happens on the calling thread, except that batches are prepared ahead by others.
+// A whole run inside one worker: data, model, steps, evaluations, the end. Reports as it goes;
+// returns how it ended. Everything happens on the calling thread, except that batches are prepared
+// ahead by others.
 #pragma once
 
 #include <atomic>
@@ -20,8 +21,9 @@ struct TrainRequest {
   Rehearsal rehearsal = Rehearsal::kNo;
 };
 
-// Trains until the job ends or `stop` becomes true, saves the model, and reports Finished. An Error when the job does
-// not fit its data, training diverged, or the model could not be saved; it has not been reported.
+// Trains until the job ends or `stop` becomes true, saves the model, and reports Finished. An Error
+// when the job does not fit its data, training diverged, or the model could not be saved; it has
+// not been reported.
 Status train(const TrainRequest& request, Reporter& reporter, const std::atomic<bool>& stop);
 
 }  // namespace tandem::train

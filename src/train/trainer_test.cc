@@ -1,11 +1,10 @@
 #include "train/trainer.h"
 
+#include <fmt/format.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include "checkpoint/model_file.h"
 #include "data/source.h"
@@ -25,7 +24,8 @@ class Collector final : public Reporter {
 
 class TrainerTest : public ::testing::Test {
  protected:
-  TrainerTest() : root_(fs::temp_directory_path() / fmt::format("tandem-trainer-test-{}", ::getpid())) {
+  TrainerTest()
+      : root_(fs::temp_directory_path() / fmt::format("tandem-trainer-test-{}", ::getpid())) {
     fs::create_directories(root_);
   }
   ~TrainerTest() override {
@@ -82,10 +82,11 @@ TEST_F(TrainerTest, CountsEverySampleOncePerEpoch) {
 }
 
 TEST_F(TrainerTest, EndsEarlyWhenTheMetricStopsImproving) {
-  const auto finished = run("a",
-                            "[model]\nkind = \"softmax\"\n[train]\nepochs = 100\n"
-                            "optimizer = { kind = \"sgd\", lr = 1e-9 }\n"
-                            "early_stop = { patience = 2, metric = \"accuracy\", min_delta = 0.01 }\n");
+  const auto finished =
+      run("a",
+          "[model]\nkind = \"softmax\"\n[train]\nepochs = 100\n"
+          "optimizer = { kind = \"sgd\", lr = 1e-9 }\n"
+          "early_stop = { patience = 2, metric = \"accuracy\", min_delta = 0.01 }\n");
   ASSERT_TRUE(finished.ok()) << finished.error().message();
   EXPECT_EQ(finished->status(), "converged");
   EXPECT_EQ(finished->epochs(), 3);
@@ -97,8 +98,10 @@ TEST_F(TrainerTest, NamesStepAndTensorWhenTrainingDiverges) {
                             "optimizer = { kind = \"sgd\", lr = 1e30 }\n");
   ASSERT_FALSE(finished.ok());
   EXPECT_EQ(finished.error().code(), Code::kDiverged);
-  EXPECT_NE(finished.error().message().find("at step"), std::string::npos) << finished.error().message();
-  EXPECT_NE(finished.error().message().find("`fc"), std::string::npos) << finished.error().message();
+  EXPECT_NE(finished.error().message().find("at step"), std::string::npos)
+      << finished.error().message();
+  EXPECT_NE(finished.error().message().find("`fc"), std::string::npos)
+      << finished.error().message();
   EXPECT_FALSE(fs::exists(root_ / "a" / "model.safetensors"));
 }
 
@@ -113,9 +116,10 @@ TEST_F(TrainerTest, StopsWhenAskedAndKeepsTheModel) {
 
 TEST_F(TrainerTest, StartsFromAnotherModelAndLeavesFrozenTensorsAsTheyWere) {
   ASSERT_TRUE(run("first", kSmall).ok());
-  const auto finished = run("second",
-                            "[model]\nkind = \"mlp\"\nhidden = [16, 16]\ninit_from = \"first\"\nfreeze = [\"fc1*\"]\n"
-                            "[train]\nsteps = 20\n");
+  const auto finished =
+      run("second",
+          "[model]\nkind = \"mlp\"\nhidden = [16, 16]\ninit_from = \"first\"\nfreeze = [\"fc1*\"]\n"
+          "[train]\nsteps = 20\n");
   ASSERT_TRUE(finished.ok()) << finished.error().message();
   const auto& notes = messages_.front().started().notes();
   ASSERT_GE(notes.size(), 2);
@@ -134,10 +138,13 @@ TEST_F(TrainerTest, RefusesAModelThatSharesNothing) {
 }
 
 TEST_F(TrainerTest, PointsAtTheLayerThatDoesNotFit) {
-  const auto finished = run("a", "[model]\nkind = \"layers\"\nlayers = [\n  { kind = \"linear\", out = 3 },\n]\n");
+  const auto finished =
+      run("a", "[model]\nkind = \"layers\"\nlayers = [\n  { kind = \"linear\", out = 3 },\n]\n");
   ASSERT_FALSE(finished.ok());
-  EXPECT_NE(finished.error().message().find("a.toml:4"), std::string::npos) << finished.error().message();
-  EXPECT_NE(finished.error().message().find("flatten"), std::string::npos) << finished.error().message();
+  EXPECT_NE(finished.error().message().find("a.toml:4"), std::string::npos)
+      << finished.error().message();
+  EXPECT_NE(finished.error().message().find("flatten"), std::string::npos)
+      << finished.error().message();
 }
 
 TEST_F(TrainerTest, SavedModelsEvaluateAsTheyDidInTheRun) {

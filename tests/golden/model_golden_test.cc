@@ -1,12 +1,12 @@
-// Trains the standard models from the weights and data of make_model_golden.py and compares each step's loss with
-// PyTorch's (model.txt).
+// Trains the standard models from the weights and data of make_model_golden.py and compares each
+// step's loss with PyTorch's (model.txt).
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <fstream>
 #include <map>
 #include <string>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "train/recipe.h"
 #include "train/stepper.h"
@@ -37,7 +37,8 @@ void set_weights(model::Model& model) {
     const auto scale = static_cast<float>(1 / std::sqrt(fan_in));
     const float start = slot.fill == arch::Fill::kOnes ? 1.0F : 0.0F;
     for (std::int64_t i = 0; i < slot.size; ++i) {
-      model.parameters()[static_cast<std::size_t>(slot.offset + i)] = start + number(first++) * scale;
+      model.parameters()[static_cast<std::size_t>(slot.offset + i)] =
+          start + number(first++) * scale;
     }
   }
   model.parameters_changed();
@@ -52,7 +53,8 @@ struct Case {
   double lr = 0.02;
 };
 
-Case image_case(std::string name, arch::ModelConfig config, std::vector<std::int64_t> shape, std::int64_t samples) {
+Case image_case(std::string name, arch::ModelConfig config, std::vector<std::int64_t> shape,
+                std::int64_t samples) {
   Case result{.name = std::move(name), .config = std::move(config)};
   result.spec.shape = std::move(shape);
   result.spec.classes = 10;
@@ -66,7 +68,8 @@ Case image_case(std::string name, arch::ModelConfig config, std::vector<std::int
 
 Case text_case() {
   Case result{.name = "gpt", .config = {.kind = "gpt", .width = 32, .heads = 4, .blocks = 2}};
-  result.spec = {.input = data::Input::kTokens, .shape = {12}, .classes = 20, .targets_per_sample = 12};
+  result.spec = {
+      .input = data::Input::kTokens, .shape = {12}, .classes = 20, .targets_per_sample = 12};
   result.batch.size = 6;
   for (std::int32_t i = 0; i < 6; ++i) {
     for (std::int32_t j = 0; j < 12; ++j) {
@@ -97,7 +100,8 @@ void expect_losses_of(const Case& test, const std::vector<double>& golden) {
     ASSERT_TRUE((*stepper)->run_lane(test.batch, number_of_step, 0, test.batch.size).ok());
     const auto outcome = (*stepper)->finish_step(number_of_step, job.train.optimizer.lr);
     ASSERT_TRUE(outcome.ok()) << outcome.error().message();
-    EXPECT_NEAR(outcome->sums.loss / static_cast<double>(test.batch.size), golden[step], test.tolerance)
+    EXPECT_NEAR(outcome->sums.loss / static_cast<double>(test.batch.size), golden[step],
+                test.tolerance)
         << test.name << " step " << step;
   }
 }
@@ -112,7 +116,8 @@ TEST(ModelGolden, CnnFollowsPyTorch) {
   expect_losses_of(image_case("cnn", {.kind = "cnn"}, {1, 8, 8}, 16), golden_losses()["cnn"]);
 }
 
-// Batch-norm over four samples magnifies rounding from step to step, and these gradients are large, so the steps are small.
+// Batch-norm over four samples magnifies rounding from step to step, and these gradients are large,
+// so the steps are small.
 TEST(ModelGolden, Resnet18FollowsPyTorch) {
   Case test = image_case("resnet18", {.kind = "resnet18"}, {3, 32, 32}, 4);
   test.lr = 1e-6;
@@ -120,7 +125,9 @@ TEST(ModelGolden, Resnet18FollowsPyTorch) {
   expect_losses_of(test, golden_losses()["resnet18"]);
 }
 
-TEST(ModelGolden, GptFollowsPyTorch) { expect_losses_of(text_case(), golden_losses()["gpt"]); }
+TEST(ModelGolden, GptFollowsPyTorch) {
+  expect_losses_of(text_case(), golden_losses()["gpt"]);
+}
 
 }  // namespace
 }  // namespace tandem
