@@ -1,0 +1,151 @@
+"""The command line as a user and a script see it: help, mistakes, exit codes, streams."""
+import json
+import os
+import re
+import subprocess
+import time
+
+from harness import JOB, TandemTest, main
+
+COMMANDS = [[], ["train"], ["eval"], ["predict"], ["model"], ["model", "summary"], ["model", "verify"],
+            ["model", "export"], ["doctor"], ["job-reference"]]
+
+
+class Help(TandemTest):
+    def test_every_command_has_help_on_standard_output(self):
+        for command in COMMANDS:
+            result = self.tandem(*command, "--help")
+            self.assertIn("Usage:", result.stdout)
+            self.assertEqual(result.stderr, "")
+
+    def test_version(self):
+        self.assertRegex(self.tandem("--version").stdout, r"^tandem \d+\.\d+\.\d+\n$")
+
+    def test_starts_at_once(self):
+        def seconds():
+            begin = time.monotonic()
+            self.tandem("--help")
+            return time.monotonic() - begin
+        self.assertLess(min(seconds() for _ in range(20)), 0.02)
+
+    def test_does_not_link_libtorch(self):
+        libraries = subprocess.run(["ldd", self.program], capture_output=True, text=True, check=True).stdout
+        self.assertNotIn("torch", libraries)
+
+    def test_the_job_reference_is_markdown(self):
+        self.assertTrue(self.tandem("job-reference").stdout.startswith("# "))
+
+    def test_a_reader_that_has_seen_enough_is_no_error(self):
+        line = subprocess.run(f"'{self.program}' job-reference | head -1", shell=True, capture_output=True, text=True)
+        self.assertEqual((line.returncode, line.stderr), (0, ""))
+
+
+class Mistakes(TandemTest):
+    def test_unknown_words_get_a_suggestion(self):
+        for arguments, meant in ((["trian"], "train"), (["model", "sumary", "x"], "summary"),
+                                 (["train", "digits.toml", "--dryrun"], "--dry-run")):
+            self.assertIn(f"did you mean `{meant}`?", self.tandem(*arguments, code=2).stderr)
+
+    def test_nothing_to_do(self):
+        self.assertIn("Usage:", self.tandem(code=2).stderr)
+
+    def test_a_missing_job_file(self):
+        self.assertIn("absent.toml", self.tandem("train", "absent.toml", code=3).stderr)
+
+    def test_a_wrong_job_file_points_at_the_line(self):
+        self.job.write_text(JOB.replace("optimizer", "optimiser"))
+        errors = self.tandem("train", self.job, code=2).stderr
+        self.assertTrue(errors.startswith("error: unknown key"), errors)
+        self.assertIn("digits.toml:10:1", errors)
+        self.assertIn("did you mean `optimizer`?", errors)
+        self.assertFalse((self.scratch / "runs").exists())
+
+    def test_a_wrong_override(self):
+        self.assertIn("train.epoch", self.tandem("train", self.job, "train.epoch=3", code=2).stderr)
+
+    def test_a_missing_worker(self):
+        errors = self.tandem("train", self.job, "--worker-binary", "absent", code=3).stderr
+        self.assertIn("absent", errors)
+        self.assertFalse((self.scratch / "runs").exists())
+
+    def test_a_taken_run_directory(self):
+        taken = self.scratch / "taken"
+        taken.mkdir()
+        (taken / "file").write_text("precious")
+        self.assertIn("nothing is overwritten", self.tandem("train", self.job, "--out", taken, code=2).stderr)
+        self.assertEqual([p.name for p in taken.iterdir()], ["file"])
+
+    def test_a_missing_model(self):
+        for command in (["eval"], ["model", "summary"], ["model", "verify"]):
+            self.tandem(*command, "absent.safetensors", code=3)
+        (self.scratch / "empty").mkdir()
+        self.assertIn("model.safetensors", self.tandem("eval", "empty", code=3).stderr)
+
+    def test_a_damaged_model(self):
+        (self.scratch / "bad.safetensors").write_bytes(b"\xff" * 64)
+        self.tandem("model", "summary", "bad.safetensors", code=4)
+
+    def test_full_standard_output(self):
+        with open("/dev/full", "w") as full:
+            self.tandem("job-reference", code=9, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+
+
+class PrintJob(TandemTest):
+    def test_prints_every_default_and_reads_it_again(self):
+        first = self.tandem("train", self.job, "train.epochs=7", "--print-job").stdout
+        self.assertIn("epochs = 7", first)
+        self.assertIn("weight_decay", first)
+        second = self.tandem("train", "-", "--print-job", input=first).stdout
+        self.assertEqual(first, second)
+        self.assertFalse((self.scratch / "runs").exists())
+
+
+class Doctor(TandemTest):
+    def test_every_line_has_a_verdict(self):
+        checks = json.loads(self.tandem("doctor", "--json").stdout)
+        names = [check["name"] for check in checks]
+        for name in ("cpu", "kernels", "worker", "blas", "memory", "disk", "shared memory", "open files", "loopback"):
+            self.assertIn(name, names)
+        for check in checks:
+            self.assertIn(check["verdict"], ("ok", "warn", "fail"))
+            self.assertEqual(check["verdict"] == "ok", check["advice"] == "", check)
+
+    def test_names_the_chosen_kernels_and_those_in_use(self):
+        text = self.tandem("doctor").stdout
+        chosen = re.search(r"OPENBLAS_CORETYPE=(\w+)", text)[1]
+        self.assertRegex(text, re.compile(rf"^ok +blas .*kernels for {chosen}", re.M | re.I))
+
+    def test_a_missing_worker_fails_with_advice(self):
+        self.assertIn("--worker-binary", self.tandem("doctor", "--worker-binary", "absent", code=1).stdout)
+
+
+class Terminal(TandemTest):
+    def train_on_terminal(self, **environment):
+        """What a terminal would have got."""
+        ours, theirs = os.openpty()
+        process = self.start("train", self.job, stderr=theirs,
+                             env=self.environment(TERM="xterm", LC_ALL="C.UTF-8", **environment))
+        os.close(theirs)
+        text = b""
+        try:
+            while chunk := os.read(ours, 65536):
+                text += chunk
+        except OSError:  # The other end is closed.
+            pass
+        os.close(ours)
+        self.assertEqual(process.wait(), 0)
+        return text.decode()
+
+    def test_has_a_live_line_and_colours(self):
+        text = self.train_on_terminal()
+        self.assertIn("\r\x1b[K", text)
+        self.assertIn("\x1b[1;32mfinished\x1b[0m", text)
+
+    def test_no_color_leaves_the_line_but_no_colour(self):
+        text = self.train_on_terminal(NO_COLOR="1")
+        self.assertIn("\r\x1b[K", text)
+        self.assertNotIn("\x1b[1;", text)
+
+
+if __name__ == "__main__":
+    main()

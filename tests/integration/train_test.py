@@ -1,0 +1,143 @@
+"""Training on one machine with both programs, and what a trained model is good for afterwards."""
+import json
+import struct
+
+from harness import TandemTest, main
+
+
+def write_npy(path, shape, numbers):
+    """A float32 array as NumPy saves it."""
+    header = repr({"descr": "<f4", "fortran_order": False, "shape": tuple(shape)}).encode()
+    header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header +
+                     struct.pack(f"<{len(numbers)}f", *numbers))
+
+
+class Train(TandemTest):
+    def test_leaves_a_whole_run_directory(self):
+        result = self.tandem("train", self.job)
+        self.assertEqual(result.stdout, "runs/digits-1\n")
+        self.assertNotIn("\x1b", result.stderr)
+        for word in ("parameters", "batch", "kernels", "test", "weights", "runs/digits-1"):
+            self.assertIn(word, result.stderr)
+        run = self.scratch / "runs/digits-1"
+        names = {path.name for path in run.iterdir()}
+        self.assertLessEqual({"job.toml", "metrics.jsonl", "events.jsonl", "worker-0.log", "checkpoints", "report.json",
+                              "model.safetensors"}, names)
+        self.assertFalse([name for name in names if ".tmp" in name])
+
+        report = self.report(run)
+        self.assertEqual(report["status"], "finished")
+        self.assertEqual(report["epochs"], 2)
+        self.assertGreater(report["eval"]["accuracy"], 0.8)
+        self.assertRegex(report["weights_hash"], r"^[0-9a-f]{32}$")
+        self.assertEqual(report["cluster"]["workers"], {"start": 1, "end": 1})
+        self.assertGreater(report["bytes"]["sent"]["control"], 0)
+        self.assertLessEqual(report["train_s"], report["wall_s"])
+        self.assertIsNone(report["error"])
+        self.assertTrue((run / report["model"]).is_file())
+
+        metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual({line["kind"] for line in metrics}, {"train", "eval"})
+        self.assertEqual(max(line["step"] for line in metrics), report["steps"])
+
+    def test_the_same_job_gives_the_same_bits_and_another_seed_others(self):
+        reports = [json.loads(self.tandem("train", self.job, "--json", "-q", *overrides).stdout)
+                   for overrides in ([], [], ["train.seed=2"])]
+        hashes = [report["weights_hash"] for report in reports]
+        self.assertEqual(hashes[0], hashes[1])
+        self.assertNotEqual(hashes[0], hashes[2])
+
+    def test_the_resolved_job_gives_the_same_bits(self):
+        self.tandem("train", self.job, "train.epochs=1", "--out", "first")
+        self.tandem("train", "first/job.toml", "--out", "second")
+        self.assertEqual(self.report("first")["weights_hash"], self.report("second")["weights_hash"])
+        self.assertEqual(self.report("first")["job_hash"], self.report("second")["job_hash"])
+
+    def test_concurrent_runs_get_directories_of_their_own(self):
+        processes = [self.start("train", self.job, "-q") for _ in range(3)]
+        results = [self.finish(process) for process in processes]
+        self.assertEqual([code for code, _, _ in results], [0, 0, 0], results)
+        self.assertEqual({output for _, output, _ in results},
+                         {"runs/digits-1\n", "runs/digits-2\n", "runs/digits-3\n"})
+
+    def test_a_dry_run_leaves_nothing(self):
+        temporary = self.scratch / "tmp"
+        temporary.mkdir()
+        before = sorted(self.scratch.rglob("*"))
+        result = self.tandem("train", self.job, "--dry-run", env=self.environment(TMPDIR=str(temporary)))
+        self.assertEqual(result.stdout, "")
+        self.assertIn("dry run", result.stderr)
+        self.assertEqual(sorted(self.scratch.rglob("*")), before)
+
+    def test_quiet_is_quiet(self):
+        self.assertEqual(self.tandem("train", self.job, "-q").stderr, "")
+
+    def test_a_job_from_standard_input(self):
+        self.tandem("train", "-", "--out", "run", input=self.job.read_text())
+        self.assertEqual(self.report("run")["status"], "finished")
+
+    def test_data_that_is_missing(self):
+        errors = self.tandem("train", self.job, "data.source=csv", "data.path=absent.csv", "--out", "run", code=3).stderr
+        self.assertIn("absent.csv", errors)
+        report = self.report("run")
+        self.assertEqual((report["status"], report["error"]["code"]), ("failed", "not_found"))
+
+    def test_paths_in_a_job_are_taken_from_its_directory(self):
+        folder = self.scratch / "folder"
+        folder.mkdir()
+        rows = "\n".join(f"{i % 7},{i % 3},{i % 2}" for i in range(200))
+        (folder / "table.csv").write_text("a,b,label\n" + rows + "\n")
+        job = folder / "table.toml"
+        job.write_text('name = "table"\n[model]\nkind = "softmax"\n[data]\nsource = "csv"\npath = "table.csv"\n'
+                       '[train]\nepochs = 1\n')
+        self.tandem("train", job, "--out", "run")
+        # The model still finds its data, from anywhere; an override is taken from where the user is.
+        self.tandem("eval", "run")
+        self.tandem("eval", "run", "data.path=folder/table.csv")
+
+
+class TrainedModel(TandemTest):
+    def setUp(self):
+        super().setUp()
+        self.tandem("train", self.job, "-q", "--out", "run")
+
+    def test_evaluates_to_what_the_report_says(self):
+        result = json.loads(self.tandem("eval", "run", "--json").stdout)
+        self.assertAlmostEqual(result["accuracy"], self.report("run")["eval"]["accuracy"], places=6)
+        self.assertAlmostEqual(result["loss"], self.report("run")["eval"]["loss"], places=5)
+        self.assertIn("validation", self.tandem("eval", "run/model.safetensors", "--part", "validation").stdout)
+
+    def test_predicts_classes_with_probabilities(self):
+        write_npy(self.scratch / "two.npy", (2, 8, 8), [float(i % 16) for i in range(128)])
+        lines = self.tandem("predict", "run", "two.npy", "--top", "3", "--json").stdout.splitlines()
+        self.assertEqual(len(lines), 2)
+        for line in map(json.loads, lines):
+            self.assertEqual(len(line["top"]), 3)
+            self.assertTrue(0 < line["probability"] <= 1)
+        self.tandem("predict", "run", "absent.npy", code=3)
+
+    def test_is_summarised_verified_and_exported(self):
+        summary = json.loads(self.tandem("model", "summary", "run", "--json").stdout)
+        self.assertEqual(summary["weights_hash"], self.report("run")["weights_hash"])
+        self.assertEqual(summary["count"], 64 * 10 + 10)
+        self.assertIn("650", self.tandem("model", "summary", "run").stdout)
+        self.assertIn("ok", self.tandem("model", "verify", "run").stdout)
+        self.assertEqual(self.tandem("model", "export", "run", "--out", "m.npz").stdout, "m.npz\n")
+        self.assertEqual((self.scratch / "m.npz").read_bytes()[:2], b"PK")
+        self.tandem("model", "export", "run", "--out", "m.npz", code=2)
+        self.tandem("model", "export", "run", "--out", "copy.safetensors")
+        copy = json.loads(self.tandem("model", "summary", "copy.safetensors", "--json").stdout)
+        self.assertEqual(copy["weights_hash"], summary["weights_hash"])
+
+    def test_a_flipped_byte_is_noticed_by_everyone(self):
+        path = self.scratch / "run/model.safetensors"
+        content = bytearray(path.read_bytes())
+        content[-5] ^= 1
+        path.write_bytes(content)
+        for command in (["model", "verify"], ["model", "summary"], ["eval"]):
+            self.assertIn("error:", self.tandem(*command, "run", code=4).stderr)
+
+
+if __name__ == "__main__":
+    main()
