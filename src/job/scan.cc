@@ -107,7 +107,7 @@ class Scan {
 
   std::string_view rest_;
   Place place_{Place::kFile, 1, 1, 1};
-  int dots_ = 0;
+  int dots_ = 0;  // In the key that is being read.
   bool unterminated_ = false;
   std::optional<Mistake> mistake_;
 };

@@ -1,6 +1,6 @@
-// A look at a TOML text before toml++ sees it, for what it does not survive: keys with parts
-// without end (it frees tables recursively) and characters outside of quotes whose classification
-// it leaves undefined. Pure; one pass.
+// A look at a TOML text before toml++ sees it: for keys with parts without end, which it does not
+// survive since it frees tables recursively, and for what deserves a better message than its own.
+// Pure; one pass.
 #pragma once
 
 #include <optional>
