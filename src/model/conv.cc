@@ -152,6 +152,7 @@ class Conv final : public Layer {
 
 LayerPtr make_conv(PlanContext& context, const arch::Layer& layer, const Activation& in,
                    Activation& out, Activate activate) {
+  if (LayerPtr faster = make_winograd_conv(context, layer, in, out, activate)) return faster;
   return std::make_unique<Conv>(context, layer, in, out, activate);
 }
 

@@ -14,9 +14,10 @@ namespace {
 // transposed or the result is very wide. A rule, not a measurement at run time: the choice is part
 // of a run's bits.
 bool prefers_onednn(std::int64_t m, std::int64_t n, std::int64_t k, Transpose left) {
-  constexpr std::int64_t kSmall = 1 << 20, kWide = 4096;
+  constexpr std::int64_t kSmall = 1 << 20, kWide = 4096, kThin = 128, kConflict = 256;
   if (m * n * k <= kSmall) return true;
-  return left == Transpose::kNo && n <= kWide;
+  if (left == Transpose::kYes) return k <= kThin && n % kConflict != 0;
+  return n <= kWide;
 }
 
 }  // namespace

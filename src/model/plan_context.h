@@ -46,6 +46,9 @@ LayerPtr make_linear(PlanContext&, const arch::Layer&, const Activation& in, Act
                      Activate activate);
 LayerPtr make_conv(PlanContext&, const arch::Layer&, const Activation& in, Activation& out,
                    Activate activate);
+// Null when Winograd's algorithm does not fit or would not be faster; make_conv() then does it.
+LayerPtr make_winograd_conv(PlanContext&, const arch::Layer&, const Activation& in, Activation& out,
+                            Activate activate);
 LayerPtr make_pool(PlanContext&, const arch::Layer&, const Activation& in, Activation& out);
 // `gradient`, if given, is the memory in which the output's gradient will be.
 LayerPtr make_batch_norm(PlanContext&, const std::string& name, const Activation& in,
