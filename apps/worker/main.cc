@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <exception>
 
 #include "commands.h"
 
@@ -41,7 +43,6 @@ void add_predict(CLI::App& app, Status& status) {
   auto options = std::make_shared<PredictOptions>();
   CLI::App* command = app.add_subcommand("predict", "Predict with a model");
   command->add_option("--model", options->model)->required();
-  command->add_option("--base-directory", "Accepted as for eval; nothing of a job is read here");
   command->add_option("--input", options->inputs);
   command->add_option("--top", options->top);
   const CLI::Option* prompt = command->add_option("--prompt", options->prompt);
@@ -56,7 +57,13 @@ void add_predict(CLI::App& app, Status& status) {
   });
 }
 
-int main(int argc, char** argv) {
+// What was printed must have arrived: a full disk or a closed pipe is not success.
+Status flush_output() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
+  return system_error("write the output", errno == 0 ? ENOSPC : errno);
+}
+
+int run(int argc, char** argv) {
   CLI::App app("Computes for tandem; start `tandem` instead.", "tandem-worker");
   app.require_subcommand(1);
   Status status;
@@ -67,11 +74,23 @@ int main(int argc, char** argv) {
     status = info();
   });
   CLI11_PARSE(app, argc, argv);
+  if (status.ok()) status = flush_output();
   if (status.ok()) return 0;
   // A train error has gone to the node, which shows it; this copy is for the log.
   std::FILE* stream = app.got_subcommand("train") ? stdout : stderr;
   fmt::print(stream, "error: {}\n", status.error().message());
   return exit_code(status.error().code());
+}
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& exception) {
+    // fmt::print throws when it cannot write.
+    std::fprintf(stderr, "error: %s\n", exception.what());
+    const bool full = std::ferror(stdout) != 0;
+    return exit_code(full ? Code::kOutOfSpace : Code::kInternal);
+  }
 }
 
 }  // namespace

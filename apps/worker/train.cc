@@ -33,15 +33,15 @@ class NodeReporter final : public train::Reporter {
   Status status_;
 };
 
-Status run(const TrainOptions& options, train::Reporter& reporter) {
+Status run(const TrainOptions& options, train::Reporter& reporter, std::string& key) {
   const std::filesystem::path path = options.run_directory / "job.toml";
   TANDEM_ASSIGN(const std::string text, read_file(path, job::kMostFileBytes));
   train::TrainRequest request;
-  TANDEM_ASSIGN(request.parsed, job::parse_located(text, path.string(), {}));
+  TANDEM_ASSIGN(request.job, job::parse(text, path.string(), {}));
   request.base_directory = options.base_directory;
   request.run_directory = options.run_directory;
   request.rehearsal = options.rehearsal;
-  return train::train(request, reporter, stop_asked);
+  return train::train(request, reporter, stop_asked, key);
 }
 
 }  // namespace
@@ -51,11 +51,13 @@ Status train(const TrainOptions& options) {
   action.sa_handler = [](int) { stop_asked = true; };
   ::sigaction(SIGTERM, &action, nullptr);
   NodeReporter reporter(options.control);
-  Status status = run(options, reporter);
+  std::string key;
+  Status status = run(options, reporter, key);
   if (!status.ok()) {
     wire::WorkerMessage message;
     message.mutable_failed()->set_code(std::string(to_string(status.error().code())));
     message.mutable_failed()->set_message(status.error().message());
+    message.mutable_failed()->set_key(key);
     reporter.report(message);
     return status;
   }

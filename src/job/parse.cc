@@ -30,6 +30,19 @@ std::string name_from(std::string_view file_name) {
   return first == std::string::npos ? "job" : name.substr(first, last - first + 1);
 }
 
+// A list of layers says by itself which kind of model it is.
+void infer_kind(Value& root) {
+  Entry* model = root.find("model");
+  if (model == nullptr || model->value.find("kind") != nullptr) return;
+  const Entry* layers = model->value.find("layers");
+  if (layers == nullptr) return;
+  Value kind;
+  kind.type = Type::kString;
+  kind.place = layers->key_place;
+  kind.string = "layers";
+  model->value.entries.push_back({"kind", kind.place, kind});
+}
+
 Error error_of(const Mistakes& mistakes, const Texts& texts) {
   return Error(Code::kInvalidArgument, mistakes.render(texts));
 }
@@ -59,6 +72,7 @@ Result<ParsedJob> parse_located(std::string_view toml_text, std::string_view fil
   for (const std::string& text : overrides) {
     apply_override(schema, text, ++text_number, *root, findings.mistakes);
   }
+  infer_kind(*root);
   parsed.job.name = name_from(file_name);
   read_record(schema, *root, "", &parsed.job, findings);
   check_rules(parsed.job, findings);

@@ -18,7 +18,7 @@ TANDEM_SIMD void bias_relu_rows(float* y, const float* __restrict bias, std::int
     float* row = y + r * columns;
     for (std::int64_t c = 0; c < columns; ++c) {
       const float sum = row[c] + bias[c];
-      row[c] = sum > 0 ? sum : 0;
+      row[c] = sum < 0 ? 0 : sum;
     }
   }
 }
@@ -177,7 +177,7 @@ void add_bias_backward(float* dy, const float* y, float* bias_gradient, std::int
 }
 
 TANDEM_SIMD void relu(const float* x, float* y, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) y[i] = x[i] > 0 ? x[i] : 0;
+  for (std::size_t i = 0; i < count; ++i) y[i] = x[i] < 0 ? 0 : x[i];
 }
 
 TANDEM_SIMD void relu_backward(const float* dy, const float* y, float* dx, std::size_t count) {
@@ -187,7 +187,7 @@ TANDEM_SIMD void relu_backward(const float* dy, const float* y, float* dx, std::
 TANDEM_SIMD void add_relu(const float* a, const float* b, float* y, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     const float sum = a[i] + b[i];
-    y[i] = sum > 0 ? sum : 0;
+    y[i] = sum < 0 ? 0 : sum;
   }
 }
 

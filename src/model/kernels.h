@@ -7,6 +7,7 @@
 
 namespace tandem::model {
 
+// ReLU keeps NaN, so that a loss shows it.
 enum class Activate : std::uint8_t { kNone, kRelu };
 
 // y[r][c] = activate(y[r][c] + bias[c]). bias may be null.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "model/exp.h"
 #include "model/kernels.h"
 
 namespace tandem::model {
@@ -100,7 +101,8 @@ LossSums binary(const Outputs& outputs, const data::Batch& batch, float scale, f
       sums.loss +=
           (std::max(logit, 0.0) - logit * target + std::log1p(std::exp(-std::abs(logit)))) * share;
       if (gradient != nullptr) {
-        gradient[at] = static_cast<float>(1 / (1 + std::exp(-logit)) - target) * share * scale;
+        const float probability = 1 / (1 + fast_exp(-outputs.values[at]));
+        gradient[at] = (probability - static_cast<float>(target)) * share * scale;
       }
     }
     count_hit(batch, outputs, r, 0.0F, sums);

@@ -66,39 +66,51 @@ Pieces run(Model& model, const data::Batch& batch, LaneKey key = {1, 2, 3}) {
   return pieces;
 }
 
-// For each parameter slot: the slope of the loss along a random direction, by finite differences,
-// against the gradient. Dropout keeps its mask because the key stays.
+// The slope of the loss along `direction` from where the slot is, by finite differences.
+double slope_along(Model& model, const data::Batch& batch, std::span<float> slot,
+                   const std::vector<float>& direction) {
+  constexpr double kLength = 1e-3;
+  const std::vector<float> before(slot.begin(), slot.end());
+  const auto loss_at = [&](double distance) {
+    for (std::size_t i = 0; i < slot.size(); ++i) {
+      slot[i] = before[i] + static_cast<float>(distance) * direction[i];
+    }
+    model.parameters_changed();
+    return run(model, batch).sums.loss / static_cast<double>(batch.size);
+  };
+  const double slope = (loss_at(kLength) - loss_at(-kLength)) / (2 * kLength);
+  std::copy(before.begin(), before.end(), slot.begin());
+  model.parameters_changed();
+  return slope;
+}
+
+// Compares each parameter slot's gradient with finite differences along two directions of length 1:
+// near the gradient, where the slope is large against rounding, and at random, where an entry that
+// backward forgot would show. Dropout keeps its mask because the key stays.
 void expect_gradients_match(Model& model, const data::Batch& batch) {
   const Pieces pieces = run(model, batch);
   Rng rng({99});
   for (const arch::Slot& slot : model.blueprint().slots) {
     if (slot.kind != arch::SlotKind::kParameter) continue;
-    const auto part = model.parameters().subspan(static_cast<std::size_t>(slot.offset),
-                                                 static_cast<std::size_t>(slot.size));
-    const std::vector<float> before(part.begin(), part.end());
-    std::vector<float> direction(part.size());
-    double slope = 0, norm = 0;
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      const float gradient = pieces.gradients[static_cast<std::size_t>(slot.offset) + i];
-      // Along the gradient itself, bent at random, so that the slope is never lost in rounding.
-      direction[i] = gradient * (0.5F + rng.uniform());
-      slope += static_cast<double>(gradient) * direction[i];
-      norm += static_cast<double>(direction[i]) * direction[i];
-    }
-    ASSERT_GT(norm, 0) << slot.name << " has no gradient";
-    const double length = 1e-3;
-    const auto loss_at = [&](double distance) {
+    const auto offset = static_cast<std::size_t>(slot.offset);
+    const auto part = model.parameters().subspan(offset, static_cast<std::size_t>(slot.size));
+    for (const bool random : {false, true}) {
+      std::vector<float> direction(part.size());
+      double squares = 0, expected = 0;
       for (std::size_t i = 0; i < part.size(); ++i) {
-        part[i] = before[i] + static_cast<float>(distance / std::sqrt(norm)) * direction[i];
+        direction[i] =
+            random ? rng.normal() : pieces.gradients[offset + i] * (0.5F + rng.uniform());
+        squares += static_cast<double>(direction[i]) * direction[i];
       }
-      model.parameters_changed();
-      return run(model, batch).sums.loss / static_cast<double>(batch.size);
-    };
-    const double difference = (loss_at(length) - loss_at(-length)) / (2 * length);
-    std::copy(before.begin(), before.end(), part.begin());
-    model.parameters_changed();
-    const double expected = slope / std::sqrt(norm);
-    EXPECT_NEAR(difference, expected, 0.02 * std::abs(expected) + 5e-4) << slot.name;
+      ASSERT_GT(squares, 0) << slot.name << " has no gradient";
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        direction[i] /= static_cast<float>(std::sqrt(squares));
+        expected += static_cast<double>(direction[i]) * pieces.gradients[offset + i];
+      }
+      EXPECT_NEAR(slope_along(model, batch, part, direction), expected,
+                  0.02 * std::abs(expected) + 5e-4)
+          << slot.name << (random ? " at random" : " along the gradient");
+    }
   }
 }
 

@@ -3,11 +3,15 @@
 // All arithmetic is element by element in float and in PyTorch's order, so every set gives the same
 // bits. Pure functions on raw memory.
 //
+// Each returns whether a weight is no longer a finite number.
+//
 // REQUIRES, for all: the arrays hold `count` floats and do not overlap.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 namespace tandem::optim::kernels {
 
@@ -24,33 +28,48 @@ struct Penalty {
   return gradient * penalty.scale + penalty.l1 * sign + penalty.decay * weight;
 }
 
-[[gnu::always_inline]] inline void sgd(float* __restrict weights, const float* __restrict gradients,
-                                       std::size_t count, Penalty penalty, float lr) {
-  for (std::size_t i = 0; i < count; ++i) {
-    weights[i] -= lr * penalised(gradients[i], weights[i], penalty);
-  }
+// 1 for NaN and infinity: all bits of the exponent are set.
+[[gnu::always_inline]] inline std::uint32_t not_finite(float value) {
+  constexpr std::uint32_t kExponent = 0x7f800000U;
+  return (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1U : 0U;
 }
 
-[[gnu::always_inline]] inline void sgd_momentum(float* __restrict weights,
+[[gnu::always_inline]] inline bool sgd(float* __restrict weights, const float* __restrict gradients,
+                                       std::size_t count, Penalty penalty, float lr) {
+  std::uint32_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    weights[i] -= lr * penalised(gradients[i], weights[i], penalty);
+    found |= not_finite(weights[i]);
+  }
+  return found != 0;
+}
+
+[[gnu::always_inline]] inline bool sgd_momentum(float* __restrict weights,
                                                 const float* __restrict gradients,
                                                 float* __restrict momenta, std::size_t count,
                                                 Penalty penalty, float lr, float momentum) {
+  std::uint32_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const float gradient = penalised(gradients[i], weights[i], penalty);
     momenta[i] = momenta[i] * momentum + gradient;
     weights[i] -= lr * momenta[i];
+    found |= not_finite(weights[i]);
   }
+  return found != 0;
 }
 
-[[gnu::always_inline]] inline void sgd_nesterov(float* __restrict weights,
+[[gnu::always_inline]] inline bool sgd_nesterov(float* __restrict weights,
                                                 const float* __restrict gradients,
                                                 float* __restrict momenta, std::size_t count,
                                                 Penalty penalty, float lr, float momentum) {
+  std::uint32_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const float gradient = penalised(gradients[i], weights[i], penalty);
     momenta[i] = momenta[i] * momentum + gradient;
     weights[i] -= lr * (gradient + momentum * momenta[i]);
+    found |= not_finite(weights[i]);
   }
+  return found != 0;
 }
 
 // What one step of adam or adamw multiplies and divides by; made once a step in double.
@@ -65,28 +84,34 @@ struct AdamFactors {
   float step_size = 0;  // lr / (1 - beta1^step)
 };
 
-[[gnu::always_inline]] inline void adam(float* __restrict weights,
+[[gnu::always_inline]] inline bool adam(float* __restrict weights,
                                         const float* __restrict gradients,
                                         float* __restrict averages, float* __restrict squares,
                                         std::size_t count, Penalty penalty, AdamFactors f) {
+  std::uint32_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const float gradient = penalised(gradients[i], weights[i], penalty);
     averages[i] = averages[i] * f.beta1 + f.one_minus_beta1 * gradient;
     squares[i] = squares[i] * f.beta2 + f.one_minus_beta2 * gradient * gradient;
     const float divisor = std::sqrt(squares[i]) / f.root_correction2 + f.epsilon;
     weights[i] = weights[i] * f.keep - f.step_size * averages[i] / divisor;
+    found |= not_finite(weights[i]);
   }
+  return found != 0;
 }
 
-[[gnu::always_inline]] inline void adagrad(float* __restrict weights,
+[[gnu::always_inline]] inline bool adagrad(float* __restrict weights,
                                            const float* __restrict gradients,
                                            float* __restrict sums, std::size_t count,
                                            Penalty penalty, float lr, float epsilon) {
+  std::uint32_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const float gradient = penalised(gradients[i], weights[i], penalty);
     sums[i] += gradient * gradient;
     weights[i] -= lr * gradient / (std::sqrt(sums[i]) + epsilon);
+    found |= not_finite(weights[i]);
   }
+  return found != 0;
 }
 
 }  // namespace tandem::optim::kernels

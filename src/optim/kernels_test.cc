@@ -25,7 +25,7 @@ struct Arrays {
 constexpr Penalty kPenalty{0.7F, 0.01F, 0.1F};
 constexpr AdamFactors kFactors{0.999F, 0.9F, 0.1F, 0.999F, 0.001F, 0.04F, 1e-8F, 0.01F};
 
-[[gnu::always_inline]] inline void run_all(int kernel, const Arrays& a, std::size_t count) {
+[[gnu::always_inline]] inline bool run_all(int kernel, const Arrays& a, std::size_t count) {
   switch (kernel) {
     case 0:
       return sgd(a.weights, a.gradients, count, kPenalty, 0.05F);

@@ -17,30 +17,30 @@ namespace {
 using kernels::AdamFactors;
 using kernels::Penalty;
 
-TANDEM_SIMD void sgd_kernel(float* weights, const float* gradients, std::size_t count,
+TANDEM_SIMD bool sgd_kernel(float* weights, const float* gradients, std::size_t count,
                             Penalty penalty, float lr) {
-  kernels::sgd(weights, gradients, count, penalty, lr);
+  return kernels::sgd(weights, gradients, count, penalty, lr);
 }
 
-TANDEM_SIMD void momentum_kernel(float* weights, const float* gradients, float* momenta,
+TANDEM_SIMD bool momentum_kernel(float* weights, const float* gradients, float* momenta,
                                  std::size_t count, Penalty penalty, float lr, float momentum) {
-  kernels::sgd_momentum(weights, gradients, momenta, count, penalty, lr, momentum);
+  return kernels::sgd_momentum(weights, gradients, momenta, count, penalty, lr, momentum);
 }
 
-TANDEM_SIMD void nesterov_kernel(float* weights, const float* gradients, float* momenta,
+TANDEM_SIMD bool nesterov_kernel(float* weights, const float* gradients, float* momenta,
                                  std::size_t count, Penalty penalty, float lr, float momentum) {
-  kernels::sgd_nesterov(weights, gradients, momenta, count, penalty, lr, momentum);
+  return kernels::sgd_nesterov(weights, gradients, momenta, count, penalty, lr, momentum);
 }
 
-TANDEM_SIMD void adam_kernel(float* weights, const float* gradients, float* averages,
+TANDEM_SIMD bool adam_kernel(float* weights, const float* gradients, float* averages,
                              float* squares, std::size_t count, Penalty penalty,
                              AdamFactors factors) {
-  kernels::adam(weights, gradients, averages, squares, count, penalty, factors);
+  return kernels::adam(weights, gradients, averages, squares, count, penalty, factors);
 }
 
-TANDEM_SIMD void adagrad_kernel(float* weights, const float* gradients, float* sums,
+TANDEM_SIMD bool adagrad_kernel(float* weights, const float* gradients, float* sums,
                                 std::size_t count, Penalty penalty, float lr, float epsilon) {
-  kernels::adagrad(weights, gradients, sums, count, penalty, lr, epsilon);
+  return kernels::adagrad(weights, gradients, sums, count, penalty, lr, epsilon);
 }
 
 std::size_t length(Range range) {
@@ -69,20 +69,16 @@ class Sgd final : public Optimizer {
     lr_ = static_cast<float>(lr);
   }
 
-  void update(float* parameters, const float* gradients, Range range) override {
+  bool update(float* parameters, const float* gradients, Range range) override {
     float* weights = parameters + range.begin;
     const float* slopes = gradients + range.begin;
     if (config_.momentum == 0) {
-      sgd_kernel(weights, slopes, length(range), penalty_, lr_);
-      return;
+      return sgd_kernel(weights, slopes, length(range), penalty_, lr_);
     }
     float* momenta = momenta_.data() + range.begin;
     const auto momentum = static_cast<float>(config_.momentum);
-    if (config_.nesterov) {
-      nesterov_kernel(weights, slopes, momenta, length(range), penalty_, lr_, momentum);
-    } else {
-      momentum_kernel(weights, slopes, momenta, length(range), penalty_, lr_, momentum);
-    }
+    const auto kernel = config_.nesterov ? nesterov_kernel : momentum_kernel;
+    return kernel(weights, slopes, momenta, length(range), penalty_, lr_, momentum);
   }
 
   const OptimizerConfig config_;
@@ -122,9 +118,10 @@ class Adam final : public Optimizer {
     factors_.step_size = static_cast<float>(lr / correction1);
   }
 
-  void update(float* parameters, const float* gradients, Range range) override {
-    adam_kernel(parameters + range.begin, gradients + range.begin, averages_.data() + range.begin,
-                squares_.data() + range.begin, length(range), penalty_, factors_);
+  bool update(float* parameters, const float* gradients, Range range) override {
+    return adam_kernel(parameters + range.begin, gradients + range.begin,
+                       averages_.data() + range.begin, squares_.data() + range.begin, length(range),
+                       penalty_, factors_);
   }
 
   const OptimizerConfig config_;
@@ -149,9 +146,10 @@ class Adagrad final : public Optimizer {
     lr_ = static_cast<float>(lr);
   }
 
-  void update(float* parameters, const float* gradients, Range range) override {
-    adagrad_kernel(parameters + range.begin, gradients + range.begin, sums_.data() + range.begin,
-                   length(range), penalty_, lr_, static_cast<float>(config_.epsilon));
+  bool update(float* parameters, const float* gradients, Range range) override {
+    return adagrad_kernel(parameters + range.begin, gradients + range.begin,
+                          sums_.data() + range.begin, length(range), penalty_, lr_,
+                          static_cast<float>(config_.epsilon));
   }
 
   const OptimizerConfig config_;
@@ -229,21 +227,23 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(const OptimizerConfig& conf
   }
 }
 
-void Optimizer::step(std::span<float> parameters, std::span<const float> gradients, double lr,
-                     std::span<const Range> trainable, double gradient_scale) {
+Updated Optimizer::step(std::span<float> parameters, std::span<const float> gradients, double lr,
+                        std::span<const Range> trainable, double gradient_scale) {
   TANDEM_CHECK(std::ssize(parameters) == size_ && std::ssize(gradients) == size_);
   ++steps_;
   begin_step(lr, gradient_scale, steps_);
+  Updated result = Updated::kFinite;
   for (const Range& range : trainable) {
     TANDEM_CHECK(0 <= range.begin && range.begin <= range.end && range.end <= size_);
-    update(parameters.data(), gradients.data(), range);
+    if (update(parameters.data(), gradients.data(), range)) result = Updated::kNotFinite;
   }
+  return result;
 }
 
-void Optimizer::step(std::span<float> parameters, std::span<const float> gradients, double lr,
-                     double gradient_scale) {
+Updated Optimizer::step(std::span<float> parameters, std::span<const float> gradients, double lr,
+                        double gradient_scale) {
   const Range whole{0, size_};
-  step(parameters, gradients, lr, std::span(&whole, 1), gradient_scale);
+  return step(parameters, gradients, lr, std::span(&whole, 1), gradient_scale);
 }
 
 void Optimizer::set_steps(std::int64_t steps) {

@@ -26,6 +26,9 @@ struct StateTensor {
   std::span<float> values;
 };
 
+// Whether all parameters are numbers after a step, or training has diverged.
+enum class Updated : std::uint8_t { kFinite, kNotFinite };
+
 class Optimizer {
  public:
   // An optimizer of `size` parameters, its state all zeros. kInvalidArgument names the key that is
@@ -38,11 +41,11 @@ class Optimizer {
   // start of `parameters`. Gradients are multiplied by `gradient_scale` as they are read, so that
   // clipping by norm needs no pass of its own (optim/clip.h). REQUIRES: both spans have size()
   // floats and do not overlap; ranges lie inside them.
-  void step(std::span<float> parameters, std::span<const float> gradients, double lr,
-            std::span<const Range> trainable, double gradient_scale = 1);
+  Updated step(std::span<float> parameters, std::span<const float> gradients, double lr,
+               std::span<const Range> trainable, double gradient_scale = 1);
   // The same for all parameters.
-  void step(std::span<float> parameters, std::span<const float> gradients, double lr,
-            double gradient_scale = 1);
+  Updated step(std::span<float> parameters, std::span<const float> gradients, double lr,
+               double gradient_scale = 1);
 
   // The arrays, always the same ones in the same order; none for sgd without momentum.
   virtual std::vector<StateTensor> state() = 0;
@@ -59,8 +62,9 @@ class Optimizer {
  private:
   // What the ranges of a step have in common. `steps` counts this step too.
   virtual void begin_step(double lr, double gradient_scale, std::int64_t steps) = 0;
-  // REQUIRES: begin_step() was called; the range is checked.
-  virtual void update(float* parameters, const float* gradients, Range range) = 0;
+  // Returns whether a parameter is no longer finite. REQUIRES: begin_step() was called; the range
+  // is checked.
+  virtual bool update(float* parameters, const float* gradients, Range range) = 0;
 
   const std::int64_t size_;
   std::int64_t steps_ = 0;

@@ -265,5 +265,16 @@ TEST(Optimizer, WorksOnNothing) {
   for (const OptimizerConfig& config : all_kinds()) make(config, 0)->step({}, {}, config.lr);
 }
 
+TEST(Optimizer, SaysWhenAParameterIsNoLongerANumber) {
+  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW,
+                                   OptimizerKind::kAdagrad}) {
+    auto optimizer = Optimizer::create({.kind = kind}, 37).value();
+    std::vector<float> parameters(37, 1.0F), gradients(37, 0.5F);
+    EXPECT_EQ(optimizer->step(parameters, gradients, 0.1), Updated::kFinite);
+    gradients[36] = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(optimizer->step(parameters, gradients, 0.1), Updated::kNotFinite);
+  }
+}
+
 }  // namespace
 }  // namespace tandem::optim

@@ -25,22 +25,21 @@ Result<arch::Interface> interface_of(const data::Spec& spec, const arch::Loss& l
   if (spec.target == data::Target::kValue) {
     if (loss.kind == arch::LossKind::kCrossEntropy) {
       return invalid(
-          "the labels are numbers, not classes; set train.loss = \"mse\", or data.task = "
+          "the labels are numbers, not classes; use \"mse\", or set data.task = "
           "\"classes\"");
     }
     interface.outputs = spec.target_width;
     return interface;
   }
   if (interface.tokens && loss.kind != arch::LossKind::kCrossEntropy) {
-    return invalid("text needs train.loss = \"cross_entropy\"");
+    return invalid("text needs \"cross_entropy\"");
   }
   // Two classes need one logit only.
   interface.outputs = loss.kind == arch::LossKind::kBce && spec.classes == 2 ? 1 : spec.classes;
   if (!loss.class_weights.empty() &&
       static_cast<std::int64_t>(loss.class_weights.size()) != spec.classes) {
-    return invalid(
-        fmt::format("train.loss.class_weights has {} numbers but the data has {} classes",
-                    loss.class_weights.size(), spec.classes));
+    return invalid(fmt::format("class_weights has {} numbers but the data has {} classes",
+                               loss.class_weights.size(), spec.classes));
   }
   return interface;
 }
@@ -78,36 +77,36 @@ bool glob_matches(std::string_view glob, std::string_view name) {
   return g == glob.size();
 }
 
-Result<std::vector<optim::Range>> trainable_ranges(const arch::Blueprint& blueprint,
-                                                   const std::vector<std::string>& freeze) {
+Result<Trainable> trainable_ranges(const arch::Blueprint& blueprint,
+                                   const std::vector<std::string>& freeze) {
   std::vector<std::string_view> names;
-  for (const arch::Slot& slot : blueprint.slots) {
-    if (slot.kind == arch::SlotKind::kParameter) names.push_back(slot.name);
-  }
+  for (const arch::Slot& slot : blueprint.slots) names.push_back(slot.name);
   for (const std::string& glob : freeze) {
     if (std::any_of(names.begin(), names.end(),
                     [&](auto name) { return glob_matches(glob, name); }))
       continue;
     const std::string_view meant = nearest(glob, names);
-    return invalid(fmt::format("model.freeze: `{}` matches no tensor; {}", glob,
+    return invalid(fmt::format("`{}` matches no tensor; {}", glob,
                                meant.empty() ? fmt::format("the first is `{}`", names.front())
                                              : fmt::format("did you mean `{}`?", meant)));
   }
-  std::vector<optim::Range> ranges;
+  Trainable trainable;
   for (const arch::Slot& slot : blueprint.slots) {
-    if (slot.kind != arch::SlotKind::kParameter) continue;
     if (std::any_of(freeze.begin(), freeze.end(),
                     [&](const auto& glob) { return glob_matches(glob, slot.name); })) {
       continue;
     }
+    auto& ranges =
+        slot.kind == arch::SlotKind::kParameter ? trainable.parameters : trainable.buffers;
     if (!ranges.empty() && ranges.back().end == slot.offset) {
       ranges.back().end += slot.size;
     } else {
       ranges.push_back({slot.offset, slot.offset + slot.size});
     }
   }
-  if (ranges.empty()) return invalid("model.freeze freezes every tensor; nothing would be trained");
-  return ranges;
+  if (trainable.parameters.empty())
+    return invalid("this freezes every tensor; nothing would be trained");
+  return trainable;
 }
 
 const arch::Slot& slot_at(const arch::Blueprint& blueprint, arch::SlotKind kind,

@@ -31,10 +31,16 @@ Length length_of(const job::Train& train, std::int64_t samples);
 // Whether `name` matches a glob with * and ?.
 bool glob_matches(std::string_view glob, std::string_view name);
 
-// The parameter ranges that no glob of `freeze` matches, joined where they touch. kInvalidArgument
-// when a glob matches nothing (with a suggestion) or everything is frozen.
-Result<std::vector<optim::Range>> trainable_ranges(const arch::Blueprint& blueprint,
-                                                   const std::vector<std::string>& freeze);
+// What training changes: ranges of the flat parameter and buffer vectors, joined where they touch.
+struct Trainable {
+  std::vector<optim::Range> parameters;
+  std::vector<optim::Range> buffers;
+};
+
+// Everything that no glob of `freeze` matches. kInvalidArgument when a glob matches nothing (with a
+// suggestion) or no parameter is left.
+Result<Trainable> trainable_ranges(const arch::Blueprint& blueprint,
+                                   const std::vector<std::string>& freeze);
 
 // The parameter slot that holds float `index` of the flat vector.
 const arch::Slot& slot_at(const arch::Blueprint& blueprint, arch::SlotKind kind,

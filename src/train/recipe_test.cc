@@ -31,13 +31,14 @@ TEST(Recipe, GlobsMatchLikeAShells) {
 
 TEST(Recipe, FreezesWhatTheGlobsNameAndJoinsTheRest) {
   const arch::Blueprint blueprint = cnn();
-  EXPECT_EQ(trainable_ranges(blueprint, {}).value(),
+  EXPECT_EQ(trainable_ranges(blueprint, {}).value().parameters,
             (std::vector<optim::Range>{{0, blueprint.parameters}}));
-  const auto ranges = trainable_ranges(blueprint, {"conv*"});
-  ASSERT_TRUE(ranges.ok());
-  ASSERT_EQ(ranges->size(), 1U);
-  EXPECT_EQ((*ranges)[0].end, blueprint.parameters);
-  EXPECT_EQ(slot_at(blueprint, arch::SlotKind::kParameter, (*ranges)[0].begin).name, "fc1.weight");
+  const auto trainable = trainable_ranges(blueprint, {"conv*"});
+  ASSERT_TRUE(trainable.ok());
+  ASSERT_EQ(trainable->parameters.size(), 1U);
+  const optim::Range rest = trainable->parameters[0];
+  EXPECT_EQ(rest.end, blueprint.parameters);
+  EXPECT_EQ(slot_at(blueprint, arch::SlotKind::kParameter, rest.begin).name, "fc1.weight");
 }
 
 TEST(Recipe, RefusesGlobsThatMatchNothingOrEverything) {

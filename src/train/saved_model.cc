@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/span_math.h"
 #include "data/json.h"
 #include "job/parse.h"
 #include "job/print.h"
+#include "model/libraries.h"
 #include "train/recipe.h"
 
 namespace tandem::train {
@@ -16,12 +18,33 @@ namespace {
 // The keys of the metadata, documented in docs/model-files.md.
 constexpr const char* kJob = "tandem.job";
 constexpr const char* kSpec = "tandem.data.spec";
+constexpr const char* kKernels = "tandem.kernels";
 constexpr const char* kEncoding = "tandem.data.encoding";
 
 std::span<float> values_of(model::Model& model, const arch::Slot& slot) {
   const std::span<float> all =
       slot.kind == arch::SlotKind::kParameter ? model.parameters() : model.buffers();
   return all.subspan(static_cast<std::size_t>(slot.offset), static_cast<std::size_t>(slot.size));
+}
+
+// The kernels whose rounding is in the weights, as the libraries tell it: "aten=avx2
+// blas_core=Haswell ...".
+std::string kernel_set() {
+  std::string text;
+  for (const auto& [name, value] : model::library_facts()) {
+    if (!text.empty()) text += "; ";
+    text += name + "=" + value;
+  }
+  return text;
+}
+
+// Numbers that are none would spread silently.
+Status check_finite(const checkpoint::ModelFile& file, const checkpoint::Tensor& tensor) {
+  const std::size_t bad = first_not_finite(tensor.values);
+  if (bad == tensor.values.size()) return {};
+  return Error(Code::kCorrupt,
+               fmt::format("{}: tensor `{}` holds {} at place {}", file.path.string(), tensor.name,
+                           tensor.values[bad], bad));
 }
 
 Result<std::string> field(const checkpoint::ModelFile& file, const char* key) {
@@ -45,7 +68,8 @@ Result<std::string> save_trained(const std::filesystem::path& directory, const j
   }
   content.metadata = {{kJob, job::print(job)},
                       {kSpec, data::to_json(parts.spec)},
-                      {kEncoding, data::to_json(parts.encoding)}};
+                      {kEncoding, data::to_json(parts.encoding)},
+                      {kKernels, kernel_set()}};
   TANDEM_ASSIGN(const checkpoint::Manifest manifest,
                 checkpoint::save_model(directory / checkpoint::kModelFileName, content));
   return manifest.weights_hash;
@@ -71,6 +95,7 @@ Result<TrainedModel> load_trained(const std::filesystem::path& path,
                    fmt::format("{}: tensor `{}` of shape {} is missing", path.string(), slot.name,
                                checkpoint::to_string(slot.shape)));
     }
+    TANDEM_TRY(check_finite(file, *tensor));
     std::copy(tensor->values.begin(), tensor->values.end(),
               values_of(*trained.model, slot).begin());
   }
@@ -91,6 +116,7 @@ Result<std::vector<std::string>> start_from(const checkpoint::ModelFile& file,
                                       checkpoint::to_string(tensor->shape),
                                       checkpoint::to_string(slot.shape)));
     } else {
+      TANDEM_TRY(check_finite(file, *tensor));
       std::copy(tensor->values.begin(), tensor->values.end(), values_of(model, slot).begin());
       ++taken;
     }
@@ -106,11 +132,10 @@ Result<std::vector<std::string>> start_from(const checkpoint::ModelFile& file,
   if (taken == 0) {
     return Error(
         Code::kInvalidArgument,
-        fmt::format(
-            "model.init_from: no tensor of {} matches this model by name and shape; it has `{}`, "
-            "the model wants `{}`",
-            file.path.string(), file.tensors.empty() ? "none" : file.tensors.front().name,
-            model.blueprint().slots.front().name));
+        fmt::format("no tensor of {} matches this model by name and shape; it has `{}`, "
+                    "the model wants `{}`",
+                    file.path.string(), file.tensors.empty() ? "none" : file.tensors.front().name,
+                    model.blueprint().slots.front().name));
   }
   std::vector<std::string> lines = {fmt::format(
       "{} of {} tensors taken from {}", taken, model.blueprint().slots.size(), file.path.string())};

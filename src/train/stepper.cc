@@ -13,18 +13,19 @@
 namespace tandem::train {
 
 Result<std::unique_ptr<Stepper>> Stepper::create(const job::Job& job, model::Model& model,
-                                                 std::vector<optim::Range> trainable) {
+                                                 Trainable trainable) {
   TANDEM_ASSIGN(auto optimizer,
                 optim::Optimizer::create(job.train.optimizer, model.blueprint().parameters));
   return std::unique_ptr<Stepper>(
       new Stepper(job, model, std::move(trainable), std::move(optimizer)));
 }
 
-Stepper::Stepper(const job::Job& job, model::Model& model, std::vector<optim::Range> trainable,
+Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
                  std::unique_ptr<optim::Optimizer> optimizer)
     : seed_(job.train.seed),
       clip_(job.train.clip),
-      trainable_(std::move(trainable)),
+      trainable_(std::move(trainable.parameters)),
+      live_buffers_(std::move(trainable.buffers)),
       model_(model),
       optimizer_(std::move(optimizer)),
       tree_(job.lanes(), model.blueprint().parameters + model.blueprint().buffers) {}
@@ -54,16 +55,17 @@ Result<StepOutcome> Stepper::finish_step(std::int64_t step, double lr) {
   if (!std::isfinite(outcome.sums.loss)) return diverged(gradients, step);
   const optim::Clipping clipping = optim::begin_clip(gradients, clip_, trainable_);
   if (!std::isfinite(clipping.norm)) return diverged(gradients, step);
-  optimizer_->step(model_.parameters(), gradients, lr, trainable_, clipping.scale);
-  model::update_buffers(model_.buffers(), sum.subspan(gradients.size()));
+  const optim::Updated updated =
+      optimizer_->step(model_.parameters(), gradients, lr, trainable_, clipping.scale);
+  if (updated == optim::Updated::kNotFinite) return diverged(gradients, step);
+  const std::span<const float> statistics = sum.subspan(gradients.size());
+  for (const optim::Range& range : live_buffers_) {
+    const auto begin = static_cast<std::size_t>(range.begin);
+    const auto count = static_cast<std::size_t>(range.end - range.begin);
+    model::update_buffers(model_.buffers().subspan(begin, count), statistics.subspan(begin, count));
+  }
   model_.parameters_changed();
   return StepOutcome{outcome.sums, clipping.norm};
-}
-
-Status Stepper::check_parameters(std::int64_t step) const {
-  const std::size_t bad = first_not_finite(model_.parameters());
-  if (bad == model_.parameters().size()) return {};
-  return diverged({}, step);
 }
 
 Error Stepper::diverged(std::span<const float> gradients, std::int64_t step) const {
@@ -76,11 +78,10 @@ Error Stepper::diverged(std::span<const float> gradients, std::int64_t step) con
         .name;
   };
   std::string what = "the loss is not a finite number";
-  if (const std::size_t bad = first_not_finite(parameters); bad < parameters.size()) {
-    what =
-        fmt::format("parameter `{}` became {} in the update before it", name(bad), parameters[bad]);
-  } else if (const std::size_t worse = first_not_finite(gradients); worse < gradients.size()) {
-    what = fmt::format("the gradient of `{}` is {}", name(worse), gradients[worse]);
+  if (const std::size_t bad = first_not_finite(gradients); bad < gradients.size()) {
+    what = fmt::format("the gradient of `{}` is {}", name(bad), gradients[bad]);
+  } else if (const std::size_t worse = first_not_finite(parameters); worse < parameters.size()) {
+    what = fmt::format("the update made `{}` {}", name(worse), parameters[worse]);
   }
   return Error(Code::kDiverged,
                fmt::format("training diverged at step {}: {}; {}", step + 1, what, kAdvice));

@@ -15,6 +15,7 @@
 #include "optim/optimizer.h"
 #include "optim/range.h"
 #include "train/lane_tree.h"
+#include "train/recipe.h"
 
 namespace tandem::train {
 
@@ -27,24 +28,19 @@ class Stepper {
  public:
   // `model` must outlive it.
   static Result<std::unique_ptr<Stepper>> create(const job::Job& job, model::Model& model,
-                                                 std::vector<optim::Range> trainable);
+                                                 Trainable trainable);
 
   // Call for each lane in order, with its batch of the step (which may be empty), then
   // finish_step().
   Status run_lane(const data::Batch& batch, std::int64_t step, std::int64_t lane,
                   std::int64_t step_samples);
 
-  // kDiverged, with the tensor's name, when the loss or the update is not finite; the parameters
-  // are then as the step before left them, if that is where it was noticed.
+  // kDiverged, with the tensor's name, when the loss, the gradient's norm or an updated parameter
+  // is not finite; the model is then of no more use.
   Result<StepOutcome> finish_step(std::int64_t step, double lr);
 
-  // kDiverged when a parameter is not finite: what a run checks before it calls its model whole.
-  Status check_parameters(std::int64_t step) const;
-
-  optim::Optimizer& optimizer() { return *optimizer_; }
-
  private:
-  Stepper(const job::Job& job, model::Model& model, std::vector<optim::Range> trainable,
+  Stepper(const job::Job& job, model::Model& model, Trainable trainable,
           std::unique_ptr<optim::Optimizer> optimizer);
 
   Error diverged(std::span<const float> gradients, std::int64_t step) const;
@@ -53,6 +49,7 @@ class Stepper {
   const std::uint64_t seed_;
   const optim::ClipConfig clip_;
   const std::vector<optim::Range> trainable_;
+  const std::vector<optim::Range> live_buffers_;
 
   model::Model& model_;
   std::unique_ptr<optim::Optimizer> optimizer_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -29,35 +30,38 @@ double seconds_since(Clock::time_point begin) {
 
 class Training {
  public:
-  Training(const TrainRequest& request, Reporter& reporter, const std::atomic<bool>& stop)
+  Training(const TrainRequest& request, Reporter& reporter, const std::atomic<bool>& stop,
+           std::string& key)
       : request_(request),
-        job_(request.parsed.job),
+        job_(request.job),
         reporter_(reporter),
         stop_(stop),
+        key_(key),
         early_stop_(job_.train) {}
 
   Status run() {
     TANDEM_TRY(prepare());
     report_started();
     TANDEM_TRY(train_steps());
-    TANDEM_TRY(stepper_->check_parameters(step_ - 1));
     return finish();
   }
 
  private:
   Status prepare() {
     TANDEM_ASSIGN(parts_, data::load(job_.data, request_.base_directory));
-    arch::LayerError where;
-    Result<arch::Blueprint> blueprint = blueprint_of(job_, parts_.spec, &where);
-    if (!blueprint.ok()) return at_layer(std::move(blueprint).error(), where);
-    TANDEM_ASSIGN(std::vector<optim::Range> trainable,
-                  trainable_ranges(*blueprint, job_.model.freeze));
-    TANDEM_ASSIGN(model_, model::Model::create(std::move(blueprint).value(), job_.train.loss,
-                                               job_.train.threads));
+    TANDEM_ASSIGN(arch::Blueprint blueprint, make_blueprint());
+    TANDEM_ASSIGN(Trainable trainable,
+                  blame("model.freeze", trainable_ranges(blueprint, job_.model.freeze)));
+    TANDEM_ASSIGN(model_,
+                  model::Model::create(std::move(blueprint), job_.train.loss, job_.train.threads));
     model_->initialise(job_.train.seed);
     if (!job_.model.init_from.empty()) TANDEM_TRY(start_from_file());
     length_ = length_of(job_.train, parts_.train->size());
-    if (request_.rehearsal == Rehearsal::kOneStep) length_.total_steps = 1;
+    if (request_.rehearsal == Rehearsal::kOneStep) {
+      length_.total_steps = 1;
+    } else {
+      TANDEM_TRY(check_length());
+    }
     TANDEM_ASSIGN(optim::Schedule schedule,
                   optim::Schedule::create(job_.train.schedule, job_.train.optimizer.lr,
                                           {length_.steps_per_epoch, length_.total_steps}));
@@ -66,18 +70,63 @@ class Training {
     return {};
   }
 
-  // Points at the layer in the job file, when the mistake is in one.
-  Error at_layer(Error error, const arch::LayerError& where) const {
-    const std::string key =
-        where.layer >= 0 ? fmt::format("model.layers[{}]", where.layer) : "model.kind";
-    return Error(error.code(), job::point_at(request_.parsed, key, error.message(), ""));
+  // Passes a result on; when it is an Error, `key` is what a message shall point at.
+  template <typename T>
+  Result<T> blame(std::string key, Result<T> result) {
+    if (!result.ok()) key_ = std::move(key);
+    return result;
+  }
+
+  Error mistake(std::string key, std::string message) {
+    key_ = std::move(key);
+    return Error(Code::kInvalidArgument, std::move(message));
+  }
+
+  Result<arch::Blueprint> make_blueprint() {
+    TANDEM_ASSIGN(const arch::Interface interface,
+                  blame("train.loss", interface_of(parts_.spec, job_.train.loss)));
+    arch::LayerError where;
+    Result<arch::Blueprint> blueprint = arch::build(job_.model.config, interface, &where);
+    return blame(where.layer >= 0 ? fmt::format("model.layers[{}]", where.layer) : "model.kind",
+                 std::move(blueprint));
+  }
+
+  // What a schedule or an early stop asks for must happen within the run.
+  Status check_length() {
+    const job::Train& recipe = job_.train;
+    if (recipe.schedule.warmup_steps >= length_.total_steps) {
+      return mistake("train.schedule.warmup_steps",
+                     fmt::format("the warm-up of {} steps is longer than the training of {}; the "
+                                 "rate would never be reached",
+                                 recipe.schedule.warmup_steps, length_.total_steps));
+    }
+    const bool early = recipe.early_stop_patience > 0;
+    const bool plateau = recipe.schedule.kind == optim::ScheduleKind::kPlateau;
+    if (!early && !plateau) return {};
+    const std::string key = early ? "train.early_stop" : "train.schedule";
+    if (parts_.validation->size() == 0 && parts_.test->size() == 0) {
+      return mistake(key,
+                     "it needs evaluations, but there is neither a validation nor a test part; set "
+                     "data.validation");
+    }
+    if (length_.total_steps < length_.steps_per_epoch * recipe.eval_every_epochs) {
+      return mistake(key, fmt::format("it needs evaluations, but the training of {} steps ends "
+                                      "before the first, at step {}",
+                                      length_.total_steps,
+                                      length_.steps_per_epoch * recipe.eval_every_epochs));
+    }
+    if (early && recipe.early_stop_metric == "accuracy" &&
+        parts_.spec.target == data::Target::kValue) {
+      return mistake("train.early_stop.metric", "numbers have no accuracy; use metric = \"loss\"");
+    }
+    return {};
   }
 
   Status start_from_file() {
     const std::filesystem::path path = request_.base_directory / job_.model.init_from;
-    Result<checkpoint::ModelFile> file = checkpoint::load_model(path);
-    if (!file.ok()) return std::move(file).error().within("model.init_from");
-    TANDEM_ASSIGN(notes_, start_from(*file, *model_));
+    TANDEM_ASSIGN(const checkpoint::ModelFile file,
+                  blame("model.init_from", checkpoint::load_model(path)));
+    TANDEM_ASSIGN(notes_, blame("model.init_from", start_from(file, *model_)));
     return {};
   }
 
@@ -89,12 +138,25 @@ class Training {
     started.set_train_samples(parts_.train->size());
     started.set_validation_samples(parts_.validation->size());
     started.set_test_samples(parts_.test->size());
-    started.set_batch(job_.train.batch);
+    started.set_batch(std::min(job_.train.batch, parts_.train->size()));
     started.set_lanes(job_.lanes());
     started.set_steps_per_epoch(length_.steps_per_epoch);
     started.set_total_steps(length_.total_steps);
     for (const std::string& note : notes_) started.add_notes(note);
+    send(message);
+  }
+
+  void send(const wire::WorkerMessage& message) {
     reporter_.report(message);
+    last_message_ = Clock::now();
+  }
+
+  // Says again where the run is when nothing has been said for a while, so that a slow worker is
+  // not taken for a dead one.
+  void beat() {
+    constexpr double kSilence_s = 0.5;
+    if (last_progress_.has_progress() && seconds_since(last_message_) >= kSilence_s)
+      send(last_progress_);
   }
 
   Status train_steps() {
@@ -110,6 +172,7 @@ class Training {
         report_progress();
         last_report = Clock::now();
       }
+      beat();
       if (epoch_end && step_ / length_.steps_per_epoch % job_.train.eval_every_epochs == 0) {
         TANDEM_TRY(evaluate_epoch());
       }
@@ -124,6 +187,7 @@ class Training {
     const std::int64_t samples = sampler.step_samples(epoch, step_ % length_.steps_per_epoch);
     for (std::int64_t lane = 0; lane < job_.lanes(); ++lane) {
       TANDEM_TRY(stepper_->run_lane(loader.next()->batch, step_, lane, samples));
+      beat();
     }
     lr_ = schedule_->lr_at(step_);
     TANDEM_ASSIGN(const StepOutcome outcome, stepper_->finish_step(step_, lr_));
@@ -148,7 +212,8 @@ class Training {
     progress.set_grad_norm(grad_norm_);
     loss_sum_ = 0;
     loss_steps_ = 0;
-    reporter_.report(message);
+    last_progress_ = message;
+    send(message);
   }
 
   // What epochs are judged by: the validation part, or the test part when there is none.
@@ -156,37 +221,50 @@ class Training {
     const bool validation = parts_.validation->size() > 0;
     const data::Dataset& part = validation ? *parts_.validation : *parts_.test;
     if (part.size() == 0) return {};
-    TANDEM_ASSIGN(const Evaluation evaluation,
+    TANDEM_ASSIGN(const std::optional<Evaluation> evaluation,
                   evaluate_part(part, validation ? "validation" : "test"));
-    if (stop_) return {};
-    if (schedule_->observe(evaluation.loss)) {
+    if (!evaluation) return {};
+    if (!validation) last_test_ = {step_, *evaluation};
+    if (schedule_->observe(evaluation->loss)) {
       event("rate", fmt::format("learning rate lowered to {:.6g}", schedule_->lr_at(step_)));
     }
-    reason_ = early_stop_.observe(evaluation);
+    reason_ = early_stop_.observe(*evaluation);
     if (reason_) event("early_stop", *reason_);
     return {};
   }
 
-  Result<Evaluation> evaluate_part(const data::Dataset& part, const char* name) {
-    TANDEM_ASSIGN(const Evaluation evaluation,
-                  evaluate(*model_, part, job_.data.prefetch, [this] { return stop_.load(); }));
+  // Evaluates and reports it; nothing when the run was asked to stop meanwhile.
+  Result<std::optional<Evaluation>> evaluate_part(const data::Dataset& part, const char* name) {
+    TANDEM_ASSIGN(const Evaluation evaluation, evaluate(*model_, part, job_.data.prefetch, [this] {
+                    beat();
+                    return stop_.load();
+                  }));
+    if (stop_) return std::optional<Evaluation>();
     wire::WorkerMessage message;
     wire::Evaluated& evaluated = *message.mutable_evaluated();
     evaluated.set_step(step_);
-    evaluated.set_epoch(step_ / length_.steps_per_epoch);
+    evaluated.set_epoch((step_ + length_.steps_per_epoch - 1) / length_.steps_per_epoch);
     evaluated.set_part(name);
     evaluated.set_loss(evaluation.loss);
     evaluated.set_has_accuracy(evaluation.accuracy.has_value());
     evaluated.set_accuracy(evaluation.accuracy.value_or(0));
-    reporter_.report(message);
-    return evaluation;
+    send(message);
+    return std::optional<Evaluation>(evaluation);
+  }
+
+  // The final judgement, which the last epoch may have given already.
+  Result<std::optional<Evaluation>> evaluate_test() {
+    if (stop_ || parts_.test->size() == 0) return std::optional<Evaluation>();
+    if (last_test_ && last_test_->first == step_)
+      return std::optional<Evaluation>(last_test_->second);
+    return evaluate_part(*parts_.test, "test");
   }
 
   void event(const char* kind, const std::string& detail) {
     wire::WorkerMessage message;
     message.mutable_event()->set_kind(kind);
     message.mutable_event()->set_detail(detail);
-    reporter_.report(message);
+    send(message);
   }
 
   Status finish() {
@@ -196,12 +274,12 @@ class Training {
     TANDEM_ASSIGN(const std::string hash,
                   save_trained(request_.run_directory, job_, parts_, *model_));
     event("saved", std::string(checkpoint::kModelFileName));
-    if (!cancelled && parts_.test->size() > 0) {
-      TANDEM_ASSIGN(const Evaluation evaluation, evaluate_part(*parts_.test, "test"));
-      finished.set_has_eval(!stop_);
-      finished.set_loss(evaluation.loss);
-      finished.set_has_accuracy(evaluation.accuracy.has_value());
-      finished.set_accuracy(evaluation.accuracy.value_or(0));
+    TANDEM_ASSIGN(const std::optional<Evaluation> evaluation, evaluate_test());
+    if (evaluation) {
+      finished.set_has_eval(true);
+      finished.set_loss(evaluation->loss);
+      finished.set_has_accuracy(evaluation->accuracy.has_value());
+      finished.set_accuracy(evaluation->accuracy.value_or(0));
     }
     finished.set_status(cancelled ? "cancelled" : reason_ ? "converged" : "finished");
     finished.set_reason(cancelled
@@ -213,7 +291,7 @@ class Training {
     finished.set_train_s(train_s_);
     finished.set_weights_hash(hash);
     finished.set_model_path((request_.run_directory / checkpoint::kModelFileName).string());
-    reporter_.report(message);
+    send(message);
     return {};
   }
 
@@ -221,6 +299,7 @@ class Training {
   const job::Job& job_;
   Reporter& reporter_;
   const std::atomic<bool>& stop_;
+  std::string& key_;
 
   data::Parts parts_;
   std::unique_ptr<model::Model> model_;
@@ -236,12 +315,17 @@ class Training {
   double loss_sum_ = 0;                // Since the last progress report.
   std::int64_t loss_steps_ = 0;        // Steps in it.
   std::optional<std::string> reason_;  // Why training shall end early.
+  std::optional<std::pair<std::int64_t, Evaluation>>
+      last_test_;  // After which step, and what it gave.
+  wire::WorkerMessage last_progress_;
+  Clock::time_point last_message_ = Clock::now();
 };
 
 }  // namespace
 
-Status train(const TrainRequest& request, Reporter& reporter, const std::atomic<bool>& stop) {
-  return Training(request, reporter, stop).run();
+Status train(const TrainRequest& request, Reporter& reporter, const std::atomic<bool>& stop,
+             std::string& key) {
+  return Training(request, reporter, stop, key).run();
 }
 
 }  // namespace tandem::train

@@ -5,9 +5,10 @@
 
 #include <atomic>
 #include <filesystem>
+#include <string>
 
 #include "base/result.h"
-#include "job/parse.h"
+#include "job/job.h"
 #include "train/reporter.h"
 
 namespace tandem::train {
@@ -15,15 +16,17 @@ namespace tandem::train {
 enum class Rehearsal : std::uint8_t { kNo, kOneStep };
 
 struct TrainRequest {
-  job::ParsedJob parsed;
+  job::Job job;
   std::filesystem::path base_directory;  // From which the job's relative paths are taken.
   std::filesystem::path run_directory;   // Where the model goes.
   Rehearsal rehearsal = Rehearsal::kNo;
 };
 
-// Trains until the job ends or `stop` becomes true, saves the model, and reports Finished. An Error
-// when the job does not fit its data, training diverged, or the model could not be saved; it has
-// not been reported.
-Status train(const TrainRequest& request, Reporter& reporter, const std::atomic<bool>& stop);
+// Trains until the job ends or `stop` becomes true, saves the model, and reports Finished. Reports
+// something at least once a second as long as batches are shorter than that. An Error when the job
+// does not fit its data, training diverged, or the model could not be saved; it has not been
+// reported. `key` then names the job's key that is to blame ("model.layers[2]"), if one is.
+Status train(const TrainRequest& request, Reporter& reporter, const std::atomic<bool>& stop,
+             std::string& key);
 
 }  // namespace tandem::train

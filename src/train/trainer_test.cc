@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "checkpoint/model_file.h"
 #include "data/source.h"
+#include "job/parse.h"
 #include "train/evaluate.h"
 #include "train/saved_model.h"
 
@@ -38,11 +41,12 @@ class TrainerTest : public ::testing::Test {
     const fs::path directory = root_ / name;
     fs::create_directories(directory);
     TrainRequest request;
-    TANDEM_ASSIGN(request.parsed, job::parse_located(toml, name + ".toml", {}));
+    TANDEM_ASSIGN(request.job, job::parse(toml, name + ".toml", {}));
     request.base_directory = root_;
     request.run_directory = directory;
     Collector collector;
-    TANDEM_TRY(train(request, collector, stop_));
+    key_.clear();
+    TANDEM_TRY(train(request, collector, stop_, key_));
     messages_ = collector.messages;
     return messages_.back().finished();
   }
@@ -58,6 +62,7 @@ class TrainerTest : public ::testing::Test {
   const fs::path root_;
   std::atomic<bool> stop_ = false;
   std::vector<wire::WorkerMessage> messages_;
+  std::string key_;
 };
 
 TEST_F(TrainerTest, GivesTheSameBitsTwiceAndOthersForAnotherSeed) {
@@ -141,10 +146,45 @@ TEST_F(TrainerTest, PointsAtTheLayerThatDoesNotFit) {
   const auto finished =
       run("a", "[model]\nkind = \"layers\"\nlayers = [\n  { kind = \"linear\", out = 3 },\n]\n");
   ASSERT_FALSE(finished.ok());
-  EXPECT_NE(finished.error().message().find("a.toml:4"), std::string::npos)
-      << finished.error().message();
+  EXPECT_EQ(key_, "model.layers[0]");
   EXPECT_NE(finished.error().message().find("flatten"), std::string::npos)
       << finished.error().message();
+}
+
+TEST_F(TrainerTest, RefusesWhatCannotHappenWithinTheRun) {
+  const std::string model = "[model]\nkind = \"softmax\"\n[train]\nsteps = 3\n";
+  EXPECT_FALSE(run("a", model + "schedule = { kind = \"cosine\", warmup_steps = 3 }\n").ok());
+  EXPECT_EQ(key_, "train.schedule.warmup_steps");
+  EXPECT_FALSE(run("b", model + "early_stop = { patience = 2 }\n").ok());
+  EXPECT_EQ(key_, "train.early_stop");
+  EXPECT_FALSE(run("c",
+                   "[model]\nkind = \"softmax\"\n[data]\nvalidation = 0\ntest = 0\n"
+                   "[train]\nschedule = { kind = \"plateau\" }\n")
+                   .ok());
+  EXPECT_EQ(key_, "train.schedule");
+}
+
+TEST_F(TrainerTest, RefusesTensorsThatAreNotNumbers) {
+  ASSERT_TRUE(run("first", kSmall).ok());
+  checkpoint::ModelFile file = checkpoint::load_model(root_ / "first").value();
+  file.tensors[0].values[3] = std::nanf("");
+  fs::create_directories(root_ / "bad");
+  const checkpoint::ModelContent content{checkpoint::views(file.tensors), {}, file.metadata};
+  ASSERT_TRUE(checkpoint::save_model(root_ / "bad" / "model.safetensors", content).ok());
+  const auto started =
+      run("second", "[model]\nkind = \"mlp\"\nhidden = [16]\ninit_from = \"bad\"\n");
+  ASSERT_FALSE(started.ok());
+  EXPECT_NE(started.error().message().find("`fc1.weight` holds nan"), std::string::npos)
+      << started.error().message();
+  EXPECT_EQ(load_trained(root_ / "bad", {}).error().code(), Code::kCorrupt);
+}
+
+TEST_F(TrainerTest, EvaluatesTheTestPartOnceAtTheEnd) {
+  ASSERT_TRUE(
+      run("a", "[model]\nkind = \"softmax\"\n[data]\nvalidation = 0\n[train]\nepochs = 2\n").ok());
+  EXPECT_EQ(std::count_if(messages_.begin(), messages_.end(),
+                          [](const auto& m) { return m.has_evaluated(); }),
+            2);
 }
 
 TEST_F(TrainerTest, SavedModelsEvaluateAsTheyDidInTheRun) {

@@ -93,7 +93,9 @@ void expect_losses_of(const Case& test, const std::vector<double>& golden) {
   ASSERT_TRUE(model.ok()) << model.error().message();
   (*model)->initialise(1);
   set_weights(**model);
-  auto stepper = train::Stepper::create(job, **model, {{0, parameters}});
+  auto stepper = train::Stepper::create(
+      job, **model,
+      {.parameters = {{0, parameters}}, .buffers = {{0, (*model)->blueprint().buffers}}});
   ASSERT_TRUE(stepper.ok()) << stepper.error().message();
   for (std::size_t step = 0; step < golden.size(); ++step) {
     const auto number_of_step = static_cast<std::int64_t>(step);
