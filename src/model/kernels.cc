@@ -223,13 +223,15 @@ void layer_norm_backward(const float* dy, const float* x, const float* weight, c
   kernel(dy, x, weight, mean, inverse, dx, weight_gradient, bias_gradient, rows, columns);
 }
 
-TANDEM_SIMD void softmax_row(float* row, std::int64_t length, std::int64_t columns) {
+TANDEM_SIMD float softmax_row(float* row, std::int64_t length, std::int64_t columns) {
   float top = row[0];
   for (std::int64_t i = 1; i < length; ++i) top = row[i] > top ? row[i] : top;
   for (std::int64_t i = 0; i < length; ++i) row[i] = fast_exp(row[i] - top);
-  const float inverse = 1.0F / lane_sum(length, [&](std::int64_t i) { return row[i]; });
+  const float sum = lane_sum(length, [&](std::int64_t i) { return row[i]; });
+  const float inverse = 1.0F / sum;
   for (std::int64_t i = 0; i < length; ++i) row[i] *= inverse;
   for (std::int64_t i = length; i < columns; ++i) row[i] = 0;
+  return sum;
 }
 
 TANDEM_SIMD void softmax_row_backward(const float* __restrict p, float* __restrict dp,

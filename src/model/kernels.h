@@ -52,7 +52,8 @@ void hyperbolic_tangent(const float* x, float* y, std::size_t count);
 void hyperbolic_tangent_backward(const float* dy, const float* y, float* dx, std::size_t count);
 
 // Softmax of the first `length` of each row's numbers, in place; the rest of the row becomes 0.
-void softmax_row(float* row, std::int64_t length, std::int64_t columns);
+// Returns the sum of exp(number - largest) that it divided by.
+float softmax_row(float* row, std::int64_t length, std::int64_t columns);
 // ds = p * (dp - sum(dp * p)) * scale over a row, in place of dp.
 void softmax_row_backward(const float* p, float* dp, std::int64_t columns, float scale);
 

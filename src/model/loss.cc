@@ -24,26 +24,24 @@ LossSums cross_entropy(const arch::Loss& loss, const Outputs& outputs, const dat
   const float even = smoothing / static_cast<float>(columns);
   for (std::int64_t r = 0; r < outputs.rows; ++r) {
     const std::int64_t target = batch.classes[static_cast<std::size_t>(r)];
-    const float* logits = outputs.values + r * columns;
+    float* logits = outputs.values + r * columns;
     const float weight =
         loss.class_weights.empty() ? 1.0F : loss.class_weights[static_cast<std::size_t>(target)];
     const std::int64_t guess = highest(logits, columns);
     sums.correct += guess == target ? 1 : 0;
     const float top = logits[guess];
-    double sum = 0, logit_sum = 0;
-    for (std::int64_t c = 0; c < columns; ++c) {
-      sum += std::exp(static_cast<double>(logits[c] - top));
-      logit_sum += logits[c] - top;
+    const double above_target = top - logits[target];
+    double above_mean = 0;
+    for (std::int64_t c = 0; smoothing > 0 && c < columns; ++c) {
+      above_mean += static_cast<double>(top - logits[c]) / static_cast<double>(columns);
     }
-    const double log_sum = std::log(sum);
-    const double plain = log_sum - (logits[target] - top);
-    const double smooth = smoothing > 0 ? log_sum - logit_sum / static_cast<double>(columns) : 0;
+    float* row = gradient == nullptr ? logits : gradient + r * columns;
+    if (gradient != nullptr) std::copy(logits, logits + columns, row);
+    const double log_sum = std::log(static_cast<double>(softmax_row(row, columns, columns)));
+    const double plain = log_sum + above_target, smooth = log_sum + above_mean;
     sums.loss += static_cast<double>(weight * share) *
                  ((1 - loss.label_smoothing) * plain + loss.label_smoothing * smooth);
     if (gradient == nullptr) continue;
-    float* row = gradient + r * columns;
-    std::copy(logits, logits + columns, row);
-    softmax_row(row, columns, columns);
     const float factor = weight * share * scale;
     for (std::int64_t c = 0; c < columns; ++c) row[c] = (row[c] - even) * factor;
     row[target] -= (1 - smoothing) * factor;

@@ -14,12 +14,13 @@
 namespace tandem::model {
 
 struct Outputs {
-  const float* values;  // rows x columns.
-  std::int64_t rows;    // batch.size * targets per sample.
+  float* values;      // rows x columns.
+  std::int64_t rows;  // batch.size * targets per sample.
   std::int64_t columns;
 };
 
-// With `gradient` not null, also d(sum of sample losses) * scale / d(outputs).
+// With `gradient` null the outputs may be overwritten. With it, also d(sum of sample losses) *
+// scale / d(outputs).
 LossSums loss_of(const arch::Loss& loss, const Outputs& outputs, const data::Batch& batch,
                  float scale, float* gradient);
 
