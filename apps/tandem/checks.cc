@@ -16,6 +16,8 @@
 #include "base/descriptor.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "counted.h"
+#include "job/job.h"
 
 namespace tandem::cli {
 namespace {
@@ -45,6 +47,12 @@ bool same_letters(std::string_view a, std::string_view b) {
   });
 }
 
+// OpenBLAS describes how it was built; only the first two words are about what it does here.
+// "OpenBLAS 0.3.21 NO_LAPACKE ... MAX_THREADS=64" -> "OpenBLAS 0.3.21".
+std::string name_and_version(const std::string& library) {
+  return library.substr(0, library.find(' ', library.find(' ') + 1));
+}
+
 }  // namespace
 
 std::string_view to_string(Verdict verdict) {
@@ -61,11 +69,10 @@ std::string_view to_string(Verdict verdict) {
 
 Check check_cpu(const Cpu& cpu) {
   const std::string sets = cpu.avx512 ? "AVX-512, AVX2" : cpu.avx2 ? "AVX2" : "no AVX2";
-  Check check{
-      "cpu", Verdict::kOk,
-      fmt::format("{}, {} core{} to use, {}", cpu.name.empty() ? "unknown processor" : cpu.name,
-                  cpu.cores, cpu.cores == 1 ? "" : "s", sets),
-      ""};
+  Check check{"cpu", Verdict::kOk,
+              fmt::format("{}, {} to use, {}", cpu.name.empty() ? "unknown processor" : cpu.name,
+                          counted(cpu.cores, "core"), sets),
+              ""};
   if (!cpu.avx2) {
     check.verdict = Verdict::kWarn;
     check.advice =
@@ -82,12 +89,24 @@ Check check_kernels(const Kernels& kernels) {
           ""};
 }
 
+Check check_threads(const Cpu& cpu) {
+  const std::int64_t threads = job::Train().threads;
+  std::string finding =
+      fmt::format("a worker computes with {} unless train.threads says otherwise; {} to use",
+                  counted(threads, "thread"), counted(cpu.cores, "core"));
+  if (cpu.cores > threads)
+    finding += fmt::format(
+        ". train.threads={} is often faster for large models; another number may give other bits",
+        cpu.cores);
+  return {"threads", Verdict::kOk, std::move(finding), ""};
+}
+
 Check check_blas(const Kernels& kernels, const std::map<std::string, std::string>& facts) {
   const auto fact = [&facts](const char* name) {
     const auto found = facts.find(name);
     return found == facts.end() ? std::string() : found->second;
   };
-  const std::string library = fact("blas"), core = fact("blas_core");
+  const std::string library = name_and_version(fact("blas")), core = fact("blas_core");
   Check check{"blas", Verdict::kOk,
               library.empty() ? "the worker does not say which BLAS it uses" : library, ""};
   if (!core.empty()) check.finding += fmt::format(", kernels for {}", core);

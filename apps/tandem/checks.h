@@ -26,6 +26,8 @@ struct Check {
 
 Check check_cpu(const Cpu& cpu);
 Check check_kernels(const Kernels& kernels);
+// How many threads a worker computes with by default, and how many cores there are.
+Check check_threads(const Cpu& cpu);
 // `facts` are what the worker says of its libraries.
 Check check_blas(const Kernels& kernels, const std::map<std::string, std::string>& facts);
 Check check_memory();

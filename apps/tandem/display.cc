@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "counted.h"
+
 namespace tandem::cli {
 namespace {
 
@@ -91,7 +93,7 @@ void Display::measure(const wire::Progress& progress) {
 
 void Display::line(cluster::Stream stream, std::string_view text) {
   if (stream == cluster::Stream::kOutput && style_.detail != Detail::kVerbose) return;
-  print(fmt::format("worker 0: {}", text));
+  print(fmt::format("{}: {}", cluster::kWorkerName, text));
 }
 
 void Display::stopping(cluster::Order order, cluster::Cause cause) {
@@ -119,7 +121,6 @@ void Display::lost(const std::deque<std::string>& last_lines) {
 }
 
 void Display::summary(const cluster::Report& report, const std::string& run_directory) {
-  clear_live();
   if (quiet()) return;
   const std::vector<double> losses = losses_.values();
   std::string text = summary_text(report, losses, run_directory, style_.charset);
@@ -129,31 +130,47 @@ void Display::summary(const cluster::Report& report, const std::string& run_dire
     const std::string_view status = cluster::to_string(report.status);
     text = fmt::format("\x1b[1;{}m{}\x1b[0m{}", good ? 32 : 33, status, text.substr(status.size()));
   }
-  world_.write(text);
+  write_fresh(Weight::kLast, text);
+}
+
+std::string Display::live_text() const {
+  if (!started_.has_value()) return "starting the worker ...";
+  if (!position_.has_value()) return "first step ...";
+  const auto width = static_cast<std::size_t>(std::max(world_.width(), 1));
+  return progress_bar(*position_, width, style_.charset);
 }
 
 void Display::draw_live() {
   if (!style_.live || quiet()) return;
   last_draw_ = world_.now();
-  const auto width = static_cast<std::size_t>(std::max(world_.width(), 1));
-  const std::string text = position_.has_value()  ? progress_bar(*position_, width, style_.charset)
-                           : started_.has_value() ? std::string("first step ...")
-                                                  : std::string("starting the worker ...");
+  const std::string text = live_text();
   if (text == live_) return;
-  live_ = text;
-  world_.write(fmt::format("{}{}", kClearLine, text));
+  if (world_.write(Weight::kFrame, fmt::format("{}{}", kClearLine, text))) live_ = text;
 }
 
 void Display::clear_live() {
-  if (!live_.empty()) world_.write(kClearLine);
+  if (!live_.empty()) world_.write(Weight::kLast, kClearLine);
   live_.clear();
 }
 
 void Display::print(std::string_view text) {
-  const bool redraw = !live_.empty();
-  clear_live();
-  world_.write(fmt::format("{}\n", text));
-  if (redraw) draw_live();
+  const std::string live = live_.empty() ? "" : live_text();
+  if (write_fresh(Weight::kLine, fmt::format("{}\n{}", text, live))) {
+    live_ = live;
+  } else {
+    ++left_out_;
+  }
+}
+
+bool Display::write_fresh(Weight weight, std::string_view text) {
+  std::string whole(live_.empty() ? "" : kClearLine);
+  if (left_out_ > 0)
+    whole += fmt::format("({} left out while nobody read them)\n", counted(left_out_, "line"));
+  whole += text;
+  if (!world_.write(weight, whole)) return false;
+  live_.clear();
+  left_out_ = 0;
+  return true;
 }
 
 }  // namespace tandem::cli

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "background_writer.h"
 #include "cluster/run.h"
 #include "options.h"
 #include "progress_text.h"
@@ -24,7 +25,8 @@ struct DisplayStyle {
 
 // What a Display needs from the world; a test gives it its own.
 struct DisplayWorld {
-  std::function<void(std::string_view)> write;
+  // Whether the text was taken; see BackgroundWriter::write().
+  std::function<bool(Weight, std::string_view)> write;
   std::function<std::chrono::steady_clock::time_point()> now;
   std::function<int()> width;
 };
@@ -51,10 +53,14 @@ class Display : public cluster::RunView {
   void show(const wire::Started& started);
   void show(const wire::Progress& progress);
   void measure(const wire::Progress& progress);
+  std::string live_text() const;
   void draw_live();
   void clear_live();
   // Prints a whole line, above the live one.
   void print(std::string_view text);
+  // Text that starts on a line of its own: instead of the live one, and behind a word about lines
+  // that were left out. False when it was not taken.
+  bool write_fresh(Weight weight, std::string_view text);
   bool quiet() const { return style_.detail == Detail::kQuiet; }
 
   const job::Job& job_;
@@ -68,7 +74,8 @@ class Display : public cluster::RunView {
   Curve losses_;
   TimePoint training_since_;
   std::optional<TimePoint> last_line_, last_draw_;
-  std::string live_;  // What the live line shows now.
+  std::string live_;           // What the live line shows now.
+  std::int64_t left_out_ = 0;  // Lines that were not taken since the last one that was.
 };
 
 }  // namespace tandem::cli

@@ -11,8 +11,13 @@ class DisplayTest : public testing::Test {
  protected:
   Display make(DisplayStyle style) {
     return Display(job, {}, style,
-                   {[this](std::string_view text) { written += text; }, [this] { return now; },
-                    [] { return 80; }});
+                   {[this](Weight weight, std::string_view text) { return take(weight, text); },
+                    [this] { return now; }, [] { return 80; }});
+  }
+  bool take(Weight weight, std::string_view text) {
+    if (reader == Reader::kStopped && weight != Weight::kLast) return false;
+    written += text;
+    return true;
   }
   static wire::WorkerMessage started() {
     wire::WorkerMessage message;
@@ -36,7 +41,10 @@ class DisplayTest : public testing::Test {
     return found;
   }
 
+  enum class Reader : std::uint8_t { kReads, kStopped };
+
   job::Job job;
+  Reader reader = Reader::kReads;
   std::string written;
   std::chrono::steady_clock::time_point now{};
 };
@@ -105,6 +113,39 @@ TEST_F(DisplayTest, ARepeatedProgressIsNoNewLine) {
   now += std::chrono::seconds(5);
   display.message(progress(5));
   EXPECT_EQ(count("step 5/1000"), 1U);
+}
+
+TEST_F(DisplayTest, LinesThatNobodyReadAreLeftOutAndCounted) {
+  Display display = make({});
+  reader = Reader::kStopped;
+  display.line(cluster::Stream::kErrors, "one");
+  display.line(cluster::Stream::kErrors, "two");
+  EXPECT_EQ(written, "");
+  reader = Reader::kReads;
+  display.line(cluster::Stream::kErrors, "three");
+  display.line(cluster::Stream::kErrors, "four");
+  EXPECT_EQ(written,
+            "(2 lines left out while nobody read them)\nworker 0: three\nworker 0: four\n");
+}
+
+TEST_F(DisplayTest, AFrameThatWasLeftOutIsDrawnAgainAndTheOldOneStillTakenAway) {
+  Display display = make({.live = true});
+  display.message(started());
+  display.message(progress(1));
+  reader = Reader::kStopped;
+  now += std::chrono::seconds(1);
+  display.message(progress(2));
+  display.line(cluster::Stream::kErrors, "careful");
+  reader = Reader::kReads;
+  written.clear();
+  now += std::chrono::seconds(1);
+  display.tick();
+  EXPECT_NE(written.find("step 2/1000"), std::string::npos);
+  written.clear();
+  reader = Reader::kStopped;
+  display.summary(cluster::Report(), "runs/x");
+  EXPECT_TRUE(written.starts_with("\r\x1b[K(1 line left out")) << written;
+  EXPECT_NE(written.find("runs/x"), std::string::npos) << "the last words are never left out";
 }
 
 }  // namespace

@@ -144,7 +144,7 @@ void print_json(const std::vector<Check>& checks) {
 int doctor(const DoctorOptions& options, const Surroundings& around) {
   const Cpu cpu = detect_cpu();
   const Kernels kernels = best_kernels(cpu);
-  std::vector<Check> checks = {check_cpu(cpu), check_kernels(kernels)};
+  std::vector<Check> checks = {check_cpu(cpu), check_threads(cpu), check_kernels(kernels)};
   check_worker(options, around, kernels, checks);
   for (Check& check : std::vector<Check>{check_memory(), check_disk(), check_shared_memory(),
                                          check_open_files(), check_loopback()}) {

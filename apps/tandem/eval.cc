@@ -16,6 +16,7 @@ Error become(const EvalOptions& options, const Surroundings& around) {
   for (const std::string& text : with_absolute_paths(options.overrides))
     arguments.push_back("--override=" + text);
   if (options.format == Format::kJson) arguments.emplace_back("--json");
+  warn_if_unchecked(model.file, around);
   return become_worker(program, arguments, model.threads, around);
 }
 

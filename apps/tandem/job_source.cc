@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "base/file.h"
-#include "job/parse.h"
 
 namespace tandem::cli {
 namespace {
@@ -40,12 +39,16 @@ Result<LoadedJob> load_job(const std::string& path, std::span<const std::string>
   TANDEM_ASSIGN(const std::string text,
                 from_input ? read_standard_input() : read_file(path, job::kMostFileBytes));
   const std::vector<std::string> resolved = with_absolute_paths(overrides);
-  TANDEM_ASSIGN(job::Job job, job::parse(text, from_input ? "<stdin>" : path, resolved));
+  TANDEM_ASSIGN(job::ParsedJob parsed,
+                job::parse_located(text, from_input ? "<stdin>" : path, resolved));
+  // A path's value begins at the same column; only its end is elsewhere, and carets stop at the
+  // line's.
+  parsed.texts.overrides.assign(overrides.begin(), overrides.end());
   std::error_code error;
   const fs::path base =
       fs::absolute(from_input ? fs::path("x") : fs::path(path), error).parent_path();
   if (error) return system_error("find the current directory", error.value());
-  return LoadedJob{std::move(job), base};
+  return LoadedJob{std::move(parsed), base};
 }
 
 std::vector<std::string> with_absolute_paths(std::span<const std::string> overrides) {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "job/job.h"
+#include "job/parse.h"
 
 namespace tandem::cli {
 
 struct LoadedJob {
-  job::Job job;
+  job::ParsedJob parsed;                 // Its texts are as the user wrote them.
   std::filesystem::path base_directory;  // Of the job's relative paths; absolute.
 };
 

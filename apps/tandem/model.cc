@@ -8,6 +8,8 @@
 #include "checkpoint/model_file.h"
 #include "checkpoint/npz.h"
 #include "commands.h"
+#include "counted.h"
+#include "worker_command.h"
 
 namespace tandem::cli {
 namespace {
@@ -90,7 +92,7 @@ Result<std::string> export_format(const ModelExportOptions& options) {
                            options.out));
 }
 
-Status export_model(const ModelExportOptions& options) {
+Status export_model(const ModelExportOptions& options, const Surroundings& around) {
   TANDEM_ASSIGN(const std::string format, export_format(options));
   std::error_code error;
   if (fs::exists(options.out, error)) {
@@ -99,6 +101,7 @@ Status export_model(const ModelExportOptions& options) {
                              options.out));
   }
   TANDEM_ASSIGN(const checkpoint::ModelFile model, checkpoint::load_model(options.model));
+  warn_if_unchecked(model.path, around);
   const std::vector<checkpoint::TensorView> tensors = checkpoint::views(model.tensors);
   if (format == "npz") return checkpoint::write_npz(options.out, tensors);
   // The file's order is that of the slots, parameters before buffers; written in one list it stays
@@ -112,6 +115,7 @@ Status export_model(const ModelExportOptions& options) {
 int model_summary(const ModelSummaryOptions& options, const Surroundings& around) {
   const auto model = checkpoint::load_model(options.model);
   if (!model.ok()) return report_error(around, model.error());
+  warn_if_unchecked(model->path, around);
   print_out(options.format == Format::kJson ? to_text(summary_json(*model)) : summary_text(*model));
   return 0;
 }
@@ -132,15 +136,15 @@ int model_verify(const ModelVerifyOptions& options, const Surroundings& around) 
   }
   if (!manifest.ok()) return report_error(around, manifest.error());
   if (options.format == Format::kText) {
-    print_out(fmt::format("{}: ok, {} tensors, {}, weights_hash {}\n", options.model,
-                          manifest->tensors.size(), human_bytes(manifest->bytes),
-                          manifest->weights_hash));
+    print_out(fmt::format("{}: ok, {}, {}, weights_hash {}\n", options.model,
+                          counted(static_cast<std::int64_t>(manifest->tensors.size()), "tensor"),
+                          human_bytes(manifest->bytes), manifest->weights_hash));
   }
   return 0;
 }
 
 int model_export(const ModelExportOptions& options, const Surroundings& around) {
-  const Status status = export_model(options);
+  const Status status = export_model(options, around);
   if (!status.ok()) return report_error(around, status.error());
   print_out(options.out + "\n");
   return 0;

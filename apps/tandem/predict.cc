@@ -20,7 +20,6 @@ Error become(const PredictOptions& options, const Surroundings& around) {
     }
   }
   std::vector<std::string> arguments = {"predict", "--model=" + model.file.string(),
-                                        "--base-directory=" + model.base_directory.string(),
                                         fmt::format("--top={}", options.top)};
   for (const std::string& input : options.inputs) arguments.push_back("--input=" + input);
   if (options.prompt.has_value()) {
@@ -30,6 +29,7 @@ Error become(const PredictOptions& options, const Surroundings& around) {
     arguments.push_back(fmt::format("--seed={}", options.seed));
   }
   if (options.format == Format::kJson) arguments.emplace_back("--json");
+  warn_if_unchecked(model.file, around);
   return become_worker(program, arguments, model.threads, around);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "counted.h"
 
 namespace tandem::cli {
 namespace {
@@ -86,24 +87,21 @@ Position position(const wire::Started& started, const wire::Progress& progress) 
 
 std::string start_text(const job::Job& job, const wire::Started& started, const Kernels& kernels) {
   std::string parameters = with_commas(started.parameters());
-  if (started.buffers() > 0)
-    parameters += fmt::format(" and {} buffered numbers", with_commas(started.buffers()));
-  const std::string lanes =
-      started.lanes() == 1 ? "in 1 lane" : fmt::format("in {} lanes", started.lanes());
+  if (started.buffers() > 0) parameters += " and " + counted(started.buffers(), "buffered number");
   std::string text =
       fmt::format("{}: {} on {}\n", job.name, job.model.config.kind, job.data.source);
   text += row("parameters", parameters);
-  text += row("data", fmt::format("{} training, {} validation, {} test samples",
-                                  with_commas(started.train_samples()),
-                                  with_commas(started.validation_samples()),
-                                  with_commas(started.test_samples())));
+  text += row("data",
+              fmt::format("{} training, {} validation, {}", with_commas(started.train_samples()),
+                          with_commas(started.validation_samples()),
+                          counted(started.test_samples(), "test sample")));
+  text += row("batch", fmt::format("{} in {}; {} an epoch, {} in all", with_commas(started.batch()),
+                                   counted(started.lanes(), "lane"),
+                                   counted(started.steps_per_epoch(), "step"),
+                                   with_commas(started.total_steps())));
   text +=
-      row("batch",
-          fmt::format("{} {}; {} steps an epoch, {} in all", with_commas(started.batch()), lanes,
-                      with_commas(started.steps_per_epoch()), with_commas(started.total_steps())));
-  text += row("kernels", fmt::format("BLAS {}, ATen {}, oneDNN {}; {} thread{}", kernels.blas_core,
-                                     kernels.aten, kernels.onednn, job.train.threads,
-                                     job.train.threads == 1 ? "" : "s"));
+      row("kernels", fmt::format("BLAS {}, ATen {}, oneDNN {}; {}", kernels.blas_core, kernels.aten,
+                                 kernels.onednn, counted(job.train.threads, "thread")));
   for (const std::string& note : started.notes()) text += row("note", note);
   return text;
 }
@@ -150,8 +148,9 @@ std::string summary_text(const cluster::Report& report, std::span<const double> 
       result = accuracy_text(*report.evaluation->accuracy) + ", " + result;
     text += row("test", result);
   }
-  text += row("work", fmt::format("{} steps, {} epochs, {} samples", with_commas(report.steps),
-                                  with_commas(report.epochs), with_commas(report.samples)));
+  text +=
+      row("work", fmt::format("{}, {}, {}", counted(report.steps, "step"),
+                              counted(report.epochs, "epoch"), counted(report.samples, "sample")));
   text += row("time", fmt::format("{}, {} of it training; {}", human_seconds(report.wall_s),
                                   human_seconds(report.train_s), rate(report.samples_per_s())));
   if (losses.size() > 1) {

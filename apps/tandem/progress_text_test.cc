@@ -42,6 +42,20 @@ TEST(ProgressText, SaysWhatTheRunWillDo) {
   }
 }
 
+TEST(ProgressText, OneIsSingular) {
+  wire::Started small = started();
+  small.set_lanes(1);
+  small.set_steps_per_epoch(1);
+  const std::string start = start_text(job::Job(), small, {});
+  EXPECT_NE(start.find("64 in 1 lane; 1 step an epoch, 460 in all"), std::string::npos) << start;
+  cluster::Report report;
+  report.steps = 1;
+  report.epochs = 1;
+  report.samples = 1;
+  const std::string end = summary_text(report, {}, "", Charset::kAscii);
+  EXPECT_NE(end.find("1 step, 1 epoch, 1 sample\n"), std::string::npos) << end;
+}
+
 TEST(ProgressText, OneLineHoldsEverything) {
   EXPECT_EQ(progress_line(sample()),
             "epoch 3/20  step 52/460  loss 0.2134  lr 0.05  12,345 samples/s  12.0 s left");

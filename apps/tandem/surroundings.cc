@@ -55,9 +55,18 @@ void print_out(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-void print_error(const Surroundings& around, const Error& error) {
+std::string error_text(const Surroundings& around, const Error& error) {
   const std::string_view label = around.colour ? "\x1b[1;31merror:\x1b[0m" : "error:";
-  fmt::print(stderr, "{} {}\n", label, error.message());
+  return fmt::format("{} {}\n", label, error.message());
+}
+
+void print_error(const Surroundings& around, const Error& error) {
+  fmt::print(stderr, "{}", error_text(around, error));
+}
+
+void print_warning(const Surroundings& around, std::string_view message) {
+  const std::string_view label = around.colour ? "\x1b[1;33mwarning:\x1b[0m" : "warning:";
+  fmt::print(stderr, "{} {}\n", label, message);
 }
 
 }  // namespace tandem::cli

@@ -32,7 +32,13 @@ int terminal_width();
 // Data for whoever reads standard output. Failures show when main() flushes it.
 void print_out(std::string_view text);
 
-// Prints "error: MESSAGE" on standard error.
+// "error: MESSAGE", as a line for standard error.
+std::string error_text(const Surroundings& around, const Error& error);
+
+// Prints error_text() on standard error.
 void print_error(const Surroundings& around, const Error& error);
+
+// Prints "warning: MESSAGE" on standard error.
+void print_warning(const Surroundings& around, std::string_view message);
 
 }  // namespace tandem::cli

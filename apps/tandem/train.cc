@@ -1,11 +1,10 @@
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <optional>
 
+#include "background_writer.h"
 #include "base/cpu.h"
 #include "cluster/run.h"
 #include "commands.h"
@@ -16,14 +15,9 @@
 namespace tandem::cli {
 namespace {
 
-// Progress is written as it happens, past any buffer.
-void write_to_stderr(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-    if (written <= 0) return;  // Nobody reads it; the run goes on.
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
+// How long the end of a run waits for a terminal that nobody reads. What it would say is in the
+// run directory.
+constexpr std::chrono::seconds kFarewell{10};
 
 DisplayStyle style_of(const TrainOptions& options, const Surroundings& around) {
   return {.live = around.terminal,
@@ -53,22 +47,30 @@ void print_result(const TrainOptions& options, const cluster::Report& report,
   }
 }
 
-void explain_dry_run(const cluster::Report& report, const TrainOptions& options) {
-  if (report.error.has_value() || options.detail == Detail::kQuiet) return;
-  fmt::print(
-      stderr,
-      "dry run: one step of everything worked; without --dry-run the whole job would be trained\n");
+// The last words on standard error: the summary, the error, what a dry run means.
+void say_goodbye(const TrainOptions& options, const Surroundings& around,
+                 const cluster::Report& report, const cluster::RunDirectory& directory,
+                 Display& display, BackgroundWriter& writer) {
+  display.summary(report, options.dry_run ? std::string() : directory.path().string());
+  if (report.error.has_value()) {
+    writer.write(Weight::kLast, error_text(around, *report.error));
+  } else if (options.dry_run && options.detail != Detail::kQuiet) {
+    writer.write(Weight::kLast,
+                 "dry run: one step of everything worked; without --dry-run the whole job would be "
+                 "trained\n");
+  }
+  writer.finish(kFarewell);
 }
 
 Result<int> run_job(const TrainOptions& options, const Surroundings& around) {
-  TANDEM_ASSIGN(const LoadedJob loaded, load_job(options.job, options.overrides));
-  const std::string text = job::print(loaded.job);
+  TANDEM_ASSIGN(LoadedJob loaded, load_job(options.job, options.overrides));
+  const std::string text = job::print(loaded.parsed.job);
   if (options.print_job) {
     print_out(text);
     return 0;
   }
   cluster::RunRequest request;
-  request.job = loaded.job;
+  request.parsed = std::move(loaded.parsed);
   request.job_text = text;
   request.base_directory = loaded.base_directory;
   TANDEM_ASSIGN(request.worker_program, around.find_worker(options.worker_binary));
@@ -82,14 +84,14 @@ Result<int> run_job(const TrainOptions& options, const Surroundings& around) {
   TANDEM_ASSIGN(cluster::SignalQueue signals, cluster::SignalQueue::create());
   std::optional<cluster::TemporaryRun> temporary;
   TANDEM_ASSIGN(const cluster::RunDirectory directory,
-                make_directory(options, loaded.job, temporary));
+                make_directory(options, request.parsed.job, temporary));
+  BackgroundWriter writer(STDERR_FILENO);
   Display display(
-      request.job, request.kernels, style_of(options, around),
-      {write_to_stderr, [] { return std::chrono::steady_clock::now(); }, terminal_width});
+      request.parsed.job, request.kernels, style_of(options, around),
+      {[&writer](Weight weight, std::string_view shown) { return writer.write(weight, shown); },
+       [] { return std::chrono::steady_clock::now(); }, terminal_width});
   const cluster::Report report = cluster::run(request, directory, signals, display);
-  display.summary(report, options.dry_run ? std::string() : directory.path().string());
-  if (report.error.has_value()) print_error(around, *report.error);
-  if (options.dry_run) explain_dry_run(report, options);
+  say_goodbye(options, around, report, directory, display, writer);
   print_result(options, report, directory);
   return cluster::exit_code(report);
 }

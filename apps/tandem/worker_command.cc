@@ -1,15 +1,14 @@
 #include "worker_command.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "base/cpu.h"
 #include "base/file.h"
 #include "checkpoint/model_file.h"
+#include "cluster/child.h"
 #include "cluster/environment.h"
 #include "job_source.h"
 
@@ -53,25 +52,24 @@ Result<ModelPlace> find_model(const std::string& path, std::span<const std::stri
   place.base_directory = recorded_base_directory(run_directory);
   if (const fs::path job = run_directory / "job.toml"; fs::exists(job, error)) {
     TANDEM_ASSIGN(const LoadedJob loaded, load_job(job.string(), overrides));
-    place.threads = loaded.job.train.threads;
+    place.threads = loaded.parsed.job.train.threads;
   }
   return place;
 }
 
 Error become_worker(const fs::path& program, const std::vector<std::string>& arguments,
                     std::int64_t threads, const Surroundings& around) {
-  const std::vector<std::string> environment =
+  std::vector<std::string> environment =
       cluster::worker_environment(around.environment, best_kernels(detect_cpu()), threads);
-  const auto pointers = [](const std::vector<std::string>& strings) {
-    std::vector<char*> result;
-    for (const std::string& string : strings) result.push_back(const_cast<char*>(string.c_str()));
-    result.push_back(nullptr);
-    return result;
-  };
-  std::vector<std::string> words{program.string()};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  ::execve(program.c_str(), pointers(words).data(), pointers(environment).data());
-  return system_error(fmt::format("start {}", program.string()), errno);
+  return cluster::become({program, arguments, std::move(environment)});
+}
+
+void warn_if_unchecked(const fs::path& model_file, const Surroundings& around) {
+  std::error_code error;
+  const fs::path manifest = checkpoint::manifest_path(model_file);
+  if (fs::exists(manifest, error)) return;
+  print_warning(around, fmt::format("{}: no manifest beside it ({}): not checked for damage",
+                                    model_file.string(), manifest.filename().string()));
 }
 
 }  // namespace tandem::cli

@@ -23,6 +23,9 @@ struct ModelPlace {
 // `overrides` are checked when its job is there. kNotFound says what was looked for.
 Result<ModelPlace> find_model(const std::string& path, std::span<const std::string> overrides);
 
+// Prints a warning when nothing can tell whether the model file is as it was written.
+void warn_if_unchecked(const std::filesystem::path& model_file, const Surroundings& around);
+
 // Replaces this process by the worker with these arguments. Returns only on failure.
 Error become_worker(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                     std::int64_t threads, const Surroundings& around);

@@ -53,6 +53,13 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
+// The command's arguments as a program gets them: behind its own name.
+std::vector<std::string> words_of(const Command& command) {
+  std::vector<std::string> words{command.program.string()};
+  words.insert(words.end(), command.arguments.begin(), command.arguments.end());
+  return words;
+}
+
 // What the child needs between fork and exec, prepared before: only calls that are safe in a copy
 // of a process with threads may be made there, so nothing allocates.
 struct Launch {
@@ -133,6 +140,12 @@ std::string signal_name(int number) {
   return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
 }
 
+Error become(const Command& command) {
+  const std::vector<std::string> words = words_of(command);
+  ::execve(command.program.c_str(), pointers(words).data(), pointers(command.environment).data());
+  return system_error(fmt::format("start {}", command.program.string()), errno);
+}
+
 Result<Child> Child::start(const Command& command) {
   Ends output, errors, control, failure;
   TANDEM_TRY(make_pipe(output));
@@ -143,9 +156,8 @@ Result<Child> Child::start(const Command& command) {
   const Descriptor null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null.is_open()) return system_error("open /dev/null", errno);
 
-  std::vector<std::string> arguments{command.program.string()};
-  arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
-  const std::vector<char*> argument_pointers = pointers(arguments);
+  const std::vector<std::string> words = words_of(command);
+  const std::vector<char*> argument_pointers = pointers(words);
   const std::vector<char*> environment_pointers = pointers(command.environment);
   const Launch launch{command.program.c_str(),
                       argument_pointers.data(),

@@ -38,6 +38,9 @@ struct Exit {
 // "SIGKILL", or "signal 42" for one without a name.
 std::string signal_name(int number);
 
+// Replaces this process by the command's. Returns only on failure.
+Error become(const Command& command);
+
 class Child {
  public:
   // Starts the program. An Error (kNotFound, kDenied, ...) when it cannot be executed; then nothing

@@ -116,5 +116,10 @@ TEST(Child, IsGoneWhenItsOwnerIs) {
   EXPECT_EQ(errno, ESRCH);
 }
 
+TEST(Become, ReplacesTheProcessOrSaysWhyNot) {
+  EXPECT_EXIT((void)become(shell("exit 7")), testing::ExitedWithCode(7), "");
+  EXPECT_EQ(become({"/no/such/program", {}, {}}).code(), Code::kNotFound);
+}
+
 }  // namespace
 }  // namespace tandem::cluster

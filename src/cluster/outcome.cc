@@ -51,6 +51,14 @@ Outcome failed(Error error) {
   return {RunStatus::kFailed, error.message(), error, false};
 }
 
+// What the worker says of a key is shown at the user's own text: job.toml in the run directory,
+// which the worker reads, is a copy with other lines.
+Outcome failed(const wire::Failed& words, const job::ParsedJob& job) {
+  const std::string message =
+      words.key().empty() ? words.message() : job::point_at(job, words.key(), words.message(), "");
+  return {RunStatus::kFailed, words.message(), Error(code_named(words.code()), message), false};
+}
+
 double seconds(std::chrono::milliseconds time) {
   return std::chrono::duration<double>(time).count();
 }
@@ -59,20 +67,20 @@ Outcome timed_out(const WorkerEnd& end, const Limits& limits, const LastWords& w
   if (end.cause == Cause::kStartTimeout) {
     return failed(Error(
         Code::kTimeout,
-        fmt::format("worker 0 (pid {}) had not loaded its job and data after {} and was killed.\n"
+        fmt::format("{} (pid {}) had not loaded its job and data after {} and was killed.\n"
                     "If the data is large, give it longer with --start-timeout; its log is {}",
-                    end.pid, human_seconds(seconds(limits.start)), words.log_path)));
+                    kWorkerName, end.pid, human_seconds(seconds(limits.start)), words.log_path)));
   }
   return failed(
       Error(Code::kTimeout,
-            fmt::format("worker 0 (pid {}) said nothing for {} {} and was killed.\n"
+            fmt::format("{} (pid {}) said nothing for {} {} and was killed.\n"
                         "If a step takes that long, give it longer with --timeout; its log is {}",
-                        end.pid, human_seconds(seconds(limits.silence)), place(words.progress),
-                        words.log_path)));
+                        kWorkerName, end.pid, human_seconds(seconds(limits.silence)),
+                        place(words.progress), words.log_path)));
 }
 
 Outcome lost(const WorkerEnd& end, const LastWords& words) {
-  const std::string who = fmt::format("worker 0 (pid {})", end.pid);
+  const std::string who = fmt::format("{} (pid {})", kWorkerName, end.pid);
   Outcome outcome;
   if (end.exit.by_signal) {
     outcome =
@@ -103,8 +111,7 @@ Outcome judge(const WorkerEnd& end, const Limits& limits, const LastWords& words
     return {RunStatus::kCancelled, fmt::format("cancelled by the user {}", place(words.progress)),
             std::nullopt, false};
   }
-  if (words.failed.has_value())
-    return failed(Error(code_named(words.failed->code()), words.failed->message()));
+  if (words.failed.has_value()) return failed(*words.failed, words.job);
   if (end.cause == Cause::kStartTimeout || end.cause == Cause::kSilence)
     return timed_out(end, limits, words);
   return lost(end, words);

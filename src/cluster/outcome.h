@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "cluster/node.h"
 #include "cluster/report.h"
+#include "job/parse.h"
 
 namespace tandem::cluster {
 
@@ -23,6 +24,7 @@ struct LastWords {
   const std::optional<wire::Progress>& progress;
   const std::optional<wire::Finished>& finished;
   const std::optional<wire::Failed>& failed;
+  const job::ParsedJob& job;  // That a Failed's key is a key of.
   std::string log_path;
 };
 

@@ -12,7 +12,7 @@ namespace {
 class Judge : public testing::Test {
  protected:
   Outcome judged() const {
-    return judge(end, Limits(), {progress, finished, failed, "runs/x-1/worker-0.log"});
+    return judge(end, Limits(), {progress, finished, failed, job, "runs/x-1/worker-0.log"});
   }
   Code code() const {
     const Outcome outcome = judged();
@@ -25,6 +25,7 @@ class Judge : public testing::Test {
   std::optional<wire::Progress> progress;
   std::optional<wire::Finished> finished;
   std::optional<wire::Failed> failed;
+  job::ParsedJob job;
 };
 
 TEST_F(Judge, BelievesAFinishedWorkerWhateverItsExit) {
@@ -61,6 +62,30 @@ TEST_F(Judge, AFailedMessageDecidesTheCode) {
   EXPECT_FALSE(judged().lost);
   failed->set_code("from the future");
   EXPECT_EQ(code(), Code::kInternal);
+}
+
+TEST_F(Judge, AFailedKeyIsShownAtTheUsersOwnText) {
+  const std::vector<std::string> overrides = {"train.batch=100000"};
+  auto parsed =
+      job::parse_located("[model]\nkind = \"mlp\"\nhidden = [64]\n[data]\nsource = \"digits\"\n",
+                         "my/digits.toml", overrides);
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message();
+  job = *std::move(parsed);
+  failed.emplace();
+  failed->set_code("invalid_argument");
+  failed->set_message("too wide");
+  failed->set_key("model.hidden");
+  EXPECT_EQ(code(), Code::kInvalidArgument);
+  EXPECT_EQ(judged().reason, "too wide");
+  EXPECT_EQ(judged().error->message().find("too wide\n  --> my/digits.toml:3:10\n"), 0U)
+      << judged().error->message();
+  EXPECT_NE(judged().error->message().find("hidden = [64]"), std::string::npos);
+
+  failed->set_key("train.batch");
+  EXPECT_NE(judged().error->message().find("train.batch=100000"), std::string::npos)
+      << judged().error->message();
+  failed->set_key("train.loss");
+  EXPECT_EQ(judged().error->message().find("too wide"), 0U) << "a key that was not given";
 }
 
 TEST_F(Judge, ACancelledWorkerDidNotFailHoweverItEnded) {

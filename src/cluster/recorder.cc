@@ -7,9 +7,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The worker that all messages come from while a run has one.
-constexpr std::string_view kWorker = "worker 0";
-
 // Text of other processes need not be UTF-8; numbers that are not finite become null.
 std::string one_line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -35,14 +32,13 @@ double Recorder::elapsed_s() const {
 Status Recorder::message(const wire::WorkerMessage& message) {
   switch (message.body_case()) {
     case wire::WorkerMessage::kStarted:
-      started_ = message.started();
-      return {};
+      return {};  // A run that has started shows it by what follows.
     case wire::WorkerMessage::kProgress:
       return record(message.progress());
     case wire::WorkerMessage::kEvaluated:
       return record(message.evaluated());
     case wire::WorkerMessage::kEvent:
-      return event(message.event().kind(), kWorker, message.event().detail());
+      return event(message.event().kind(), kWorkerName, message.event().detail());
     case wire::WorkerMessage::kFinished:
       finished_ = message.finished();
       return {};
@@ -56,8 +52,9 @@ Status Recorder::message(const wire::WorkerMessage& message) {
 }
 
 Status Recorder::record(const wire::Progress& progress) {
-  // A worker repeats itself to show that it lives, during an evaluation for instance: that is no
-  // new measurement.
+  // A worker says something at least once a second while it trains, evaluates and saves; with
+  // nothing new to say it repeats its last Progress. That shows that it lives and is no new
+  // measurement.
   const bool repeated = progress_.has_value() && progress_->step() == progress.step() &&
                         progress_->epoch() == progress.epoch();
   progress_ = progress;

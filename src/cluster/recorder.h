@@ -35,7 +35,6 @@ class Recorder {
 
   double elapsed_s() const;
   // The last of each kind, when one came.
-  const std::optional<wire::Started>& started() const { return started_; }
   const std::optional<wire::Progress>& progress() const { return progress_; }
   const std::optional<wire::Finished>& finished() const { return finished_; }
   const std::optional<wire::Failed>& failed() const { return failed_; }
@@ -54,7 +53,6 @@ class Recorder {
 
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   LineFile metrics_file_, events_file_, log_file_;
-  std::optional<wire::Started> started_;
   std::optional<wire::Progress> progress_;
   std::optional<wire::Evaluated> tested_;
   std::optional<wire::Finished> finished_;

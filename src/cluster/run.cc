@@ -12,8 +12,6 @@
 namespace tandem::cluster {
 namespace {
 
-constexpr std::string_view kWorker = "worker 0";
-
 // Records first, so that what a person was shown is on disk.
 class Listener : public WorkerListener {
  public:
@@ -49,13 +47,14 @@ std::string utc_now() {
 
 Report blank_report(const RunRequest& request) {
   Report report;
-  report.name = request.job.name;
-  report.strategy = request.job.cluster.strategy;
-  report.lanes = request.job.lanes();
+  const job::Job& job = request.parsed.job;
+  report.name = job.name;
+  report.strategy = job.cluster.strategy;
+  report.lanes = job.lanes();
   report.job_hash = hash_hex(std::as_bytes(std::span(request.job_text)));
   report.base_directory = request.base_directory;
   report.kernels = request.kernels;
-  report.threads = request.job.train.threads;
+  report.threads = job.train.threads;
   report.started_at = utc_now();
   report.version = request.version;
   return report;
@@ -73,7 +72,7 @@ Command worker_command(const RunRequest& request, const RunDirectory& directory)
                        request.base_directory.string()};
   if (request.rehearsal == Rehearsal::kDryRun) command.arguments.emplace_back("--dry-run");
   command.environment =
-      worker_environment(request.environment, request.kernels, request.job.train.threads);
+      worker_environment(request.environment, request.kernels, request.parsed.job.train.threads);
   return command;
 }
 
@@ -131,7 +130,7 @@ Status run_recorded(const RunRequest& request, const RunDirectory& directory, Si
 
   Outcome outcome = judge(end, request.limits,
                           {recorder.progress(), recorder.finished(), recorder.failed(),
-                           directory.worker_log(0).string()});
+                           request.parsed, directory.worker_log(0).string()});
   if (outcome.lost) {
     report.workers.end = 0;
     view.lost(recorder.last_lines());
@@ -140,7 +139,7 @@ Status run_recorded(const RunRequest& request, const RunDirectory& directory, Si
   report.reason = std::move(outcome.reason);
   report.error = std::move(outcome.error);
   add_work(report, recorder, directory);
-  if (outcome.lost) return recorder.event("lost", kWorker, report.reason);
+  if (outcome.lost) return recorder.event("lost", kWorkerName, report.reason);
   if (report.status == RunStatus::kCancelled)
     return recorder.event("cancelled", "user", report.reason);
   return {};

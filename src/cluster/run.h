@@ -12,15 +12,15 @@
 #include "cluster/recorder.h"
 #include "cluster/report.h"
 #include "cluster/run_directory.h"
-#include "job/job.h"
+#include "job/parse.h"
 
 namespace tandem::cluster {
 
 enum class Rehearsal : std::uint8_t { kNo, kDryRun };  // kDryRun: one step of everything.
 
 struct RunRequest {
-  job::Job job;
-  std::string job_text;                  // job::print(job): what job.toml shall hold.
+  job::ParsedJob parsed;
+  std::string job_text;                  // job::print(parsed.job): what job.toml shall hold.
   std::filesystem::path base_directory;  // From which the job's relative paths are taken; absolute.
   std::filesystem::path worker_program;
   std::vector<std::string> environment;  // Ours; the worker's is made from it.

@@ -39,7 +39,8 @@ class Run : public testing::Test {
     auto created = RunDirectory::create_at(scratch.path() / "run");
     EXPECT_TRUE(created.ok());
     RunRequest request;
-    request.job.name = "sample";
+    request.parsed = parsed;
+    request.parsed.job.name = "sample";
     request.job_text = "name = \"sample\"\n";
     request.base_directory = scratch.path();
     request.worker_program = program;
@@ -61,6 +62,7 @@ class Run : public testing::Test {
 
   ScratchDirectory scratch;
   SilentView view;
+  job::ParsedJob parsed;
 
  private:
   int count_ = 0;
@@ -113,6 +115,24 @@ TEST_F(Run, AKilledWorkerStillLeavesAReport) {
   EXPECT_EQ(json["cluster"]["workers"], (Json{{"start", 1}, {"end", 0}}));
   EXPECT_EQ(json["events"][0]["kind"], "lost");
   EXPECT_EQ(view.lines, std::vector<std::string>{"the last line"});
+}
+
+TEST_F(Run, AMistakeThatTheWorkerFindsIsReportedAtTheUsersOwnText) {
+  auto job = job::parse_located(
+      "[data]\nsource = \"digits\"\n[model]\nkind = \"layers\"\n"
+      "layers = [{ kind = \"linear\", out = 3 }]\n",
+      "mine.toml", {});
+  ASSERT_TRUE(job.ok()) << job.error().message();
+  parsed = *std::move(job);
+  wire::WorkerMessage failed;
+  failed.mutable_failed()->set_code("invalid_argument");
+  failed.mutable_failed()->set_message("a linear layer needs a vector");
+  failed.mutable_failed()->set_key("model.layers[0]");
+  const Report report = run_script(frames({failed}) + "exit 2");
+  EXPECT_EQ(exit_code(report), exit_code(Code::kInvalidArgument));
+  const std::string message = written("report.json")["error"]["message"];
+  EXPECT_EQ(message.find("a linear layer needs a vector\n  --> mine.toml:5:11\n"), 0U) << message;
+  EXPECT_EQ(message, report.error->message());
 }
 
 TEST_F(Run, AMissingWorkerStillLeavesAReport) {

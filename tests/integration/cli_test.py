@@ -60,6 +60,26 @@ class Mistakes(TandemTest):
         self.assertIn("did you mean `optimizer`?", errors)
         self.assertFalse((self.scratch / "runs").exists())
 
+    def test_a_model_that_does_not_fit_the_data_points_at_the_users_own_text(self):
+        layers = 'layers = [{ kind = "linear", out = 3 }]'
+        text = JOB.replace('kind = "softmax"', f'kind = "layers"\n{layers}')
+        self.job.write_text(text)
+        line = text.splitlines().index(layers) + 1
+        errors = self.tandem("train", "digits.toml", "--out", "run", code=2).stderr
+        self.assertIn(f"--> digits.toml:{line}:", errors)
+        self.assertIn(layers, errors)
+        self.assertNotIn("job.toml", errors)
+        self.assertIn(f"digits.toml:{line}:", self.report("run")["error"]["message"])
+
+        errors = self.tandem("train", "-", input=text, code=2).stderr
+        self.assertIn(f"--> <stdin>:{line}:", errors)
+
+    def test_an_override_that_does_not_fit_the_data_is_shown(self):
+        override = 'model.freeze=["absent*"]'
+        errors = self.tandem("train", self.job, override, code=2).stderr
+        self.assertIn(override, errors)
+        self.assertNotIn("job.toml", errors)
+
     def test_a_wrong_override(self):
         self.assertIn("train.epoch", self.tandem("train", self.job, "train.epoch=3", code=2).stderr)
 
@@ -100,11 +120,28 @@ class PrintJob(TandemTest):
         self.assertFalse((self.scratch / "runs").exists())
 
 
+class Manifest(TandemTest):
+    def test_a_model_without_one_is_used_with_a_warning(self):
+        self.tandem("train", self.job, "--out", "run")
+        warning = "no manifest beside it"
+        commands = (["eval", "run"], ["model", "summary", "run"], ["model", "summary", "run", "--json"],
+                    ["model", "export", "run", "--out", "a.npz"])
+        for command in commands:
+            self.assertNotIn(warning, self.tandem(*command).stderr)
+        (self.scratch / "run/model.manifest.json").unlink()
+        (self.scratch / "a.npz").unlink()
+        for command in commands:
+            result = self.tandem(*command)
+            self.assertRegex(result.stderr, f"^warning: run/model.safetensors: {warning}")
+            self.assertNotIn(warning, result.stdout)
+        self.assertIn("manifest", self.tandem("model", "verify", "run", code=3).stderr)
+
+
 class Doctor(TandemTest):
     def test_every_line_has_a_verdict(self):
         checks = json.loads(self.tandem("doctor", "--json").stdout)
         names = [check["name"] for check in checks]
-        for name in ("cpu", "kernels", "worker", "blas", "memory", "disk", "shared memory", "open files", "loopback"):
+        for name in ("cpu", "threads", "kernels", "worker", "blas", "memory", "disk", "shared memory", "open files", "loopback"):
             self.assertIn(name, names)
         for check in checks:
             self.assertIn(check["verdict"], ("ok", "warn", "fail"))
@@ -114,6 +151,9 @@ class Doctor(TandemTest):
         text = self.tandem("doctor").stdout
         chosen = re.search(r"OPENBLAS_CORETYPE=(\w+)", text)[1]
         self.assertRegex(text, re.compile(rf"^ok +blas .*kernels for {chosen}", re.M | re.I))
+
+    def test_shows_what_blas_is_and_not_how_it_was_built(self):
+        self.assertNotIn("MAX_THREADS", self.tandem("doctor").stdout)
 
     def test_a_missing_worker_fails_with_advice(self):
         self.assertIn("--worker-binary", self.tandem("doctor", "--worker-binary", "absent", code=1).stdout)
