@@ -45,7 +45,13 @@ std::chrono::milliseconds milliseconds(double seconds) {
 
 // Validators without the text that CLI11 would add to the help of the option.
 CLI::Validator within(double least, double most) {
-  return CLI::Range(least, most).description("");
+  const auto check = [least, most](const std::string& text) {
+    double value = 0;
+    // Written so that NaN fails.
+    const bool good = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+    return good ? std::string() : fmt::format("{} is not between {} and {}", text, least, most);
+  };
+  return CLI::Validator(check, "");
 }
 CLI::Validator one_of(std::vector<std::string> words) {
   return CLI::IsMember(std::move(words)).description("");
@@ -177,6 +183,7 @@ void add_predict(CLI::App& app, Slots& slots) {
       ->type_name("T")
       ->capture_default_str();
   command.add_option("--seed", options.seed, "The same seed gives the same text")
+      ->check(within(0, 9e18))
       ->type_name("S")
       ->capture_default_str();
   add_json(command, slots, "Print the answers as JSON");

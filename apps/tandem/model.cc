@@ -94,11 +94,14 @@ Result<std::string> export_format(const ModelExportOptions& options) {
 
 Status export_model(const ModelExportOptions& options, const Surroundings& around) {
   TANDEM_ASSIGN(const std::string format, export_format(options));
-  std::error_code error;
-  if (fs::exists(options.out, error)) {
+  std::vector<fs::path> targets = {options.out};
+  if (format == "safetensors") targets.push_back(checkpoint::manifest_path(options.out));
+  for (const fs::path& target : targets) {
+    std::error_code error;
+    if (!fs::exists(target, error)) continue;
     return Error(Code::kInvalidArgument,
                  fmt::format("{} exists already; nothing is overwritten. Give --out another name",
-                             options.out));
+                             target.string()));
   }
   TANDEM_ASSIGN(const checkpoint::ModelFile model, checkpoint::load_model(options.model));
   warn_if_unchecked(model.path, around);

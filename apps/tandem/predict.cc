@@ -23,6 +23,9 @@ Error become(const PredictOptions& options, const Surroundings& around) {
                                         fmt::format("--top={}", options.top)};
   for (const std::string& input : options.inputs) arguments.push_back("--input=" + input);
   if (options.prompt.has_value()) {
+    if (options.prompt->empty()) {
+      return Error(Code::kInvalidArgument, "the prompt is empty; give at least one character");
+    }
     arguments.push_back("--prompt=" + *options.prompt);
     arguments.push_back(fmt::format("--length={}", options.length));
     arguments.push_back(fmt::format("--temperature={}", options.temperature));

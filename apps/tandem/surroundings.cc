@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
@@ -57,7 +58,12 @@ void print_out(std::string_view text) {
 
 std::string error_text(const Surroundings& around, const Error& error) {
   const std::string_view label = around.colour ? "\x1b[1;31merror:\x1b[0m" : "error:";
-  return fmt::format("{} {}\n", label, error.message());
+  std::string message = error.message();
+  // Messages quote what files hold; a terminal must not obey it.
+  for (char& c : message) {
+    if (std::iscntrl(static_cast<unsigned char>(c)) != 0 && c != '\n' && c != '\t') c = '?';
+  }
+  return fmt::format("{} {}\n", label, message);
 }
 
 void print_error(const Surroundings& around, const Error& error) {

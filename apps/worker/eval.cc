@@ -11,10 +11,18 @@
 namespace tandem::worker {
 namespace {
 
-Status same_shape(const data::Spec& data, const data::Spec& model) {
-  if (data.shape == model.shape && data.input == model.input && data.classes == model.classes &&
-      data.target_width == model.target_width) {
-    return {};
+// The numbers mean what they meant in training only when classes, columns, vocabulary and
+// normalisation are the model's.
+Status same_encoding(const data::Parts& parts, const train::TrainedModel& trained) {
+  const data::Spec &data = parts.spec, &model = trained.spec;
+  if (data == model && parts.encoding == trained.encoding) return {};
+  if (data.shape == model.shape && data.classes == model.classes) {
+    return Error(Code::kInvalidArgument,
+                 "the data gives other classes, columns, characters or another normalisation than "
+                 "the model was trained "
+                 "with; leave the training data as it was and give the new data as data.test_path, "
+                 "or as data.test_images "
+                 "and data.test_labels");
   }
   return Error(Code::kInvalidArgument,
                fmt::format("the data does not fit the model: {} classes and {} numbers a sample, "
@@ -48,7 +56,7 @@ Status eval(const EvalOptions& options) {
   TANDEM_ASSIGN(const train::TrainedModel trained,
                 train::load_trained(options.model, options.overrides));
   TANDEM_ASSIGN(const data::Parts parts, data::load(trained.job.data, options.base_directory));
-  TANDEM_TRY(same_shape(parts.spec, trained.spec));
+  TANDEM_TRY(same_encoding(parts, trained));
   const data::Dataset& part = choose(parts, options.part);
   if (part.size() == 0) {
     return Error(

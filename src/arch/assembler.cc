@@ -231,7 +231,12 @@ Status Assembler::add_residual(const Layer& layer) {
 
 Status Assembler::add_decoder(const Layer& layer) {
   const std::int64_t width = shape_.back();
-  if (shape_.size() != 2 || layer.heads < 1 || width % layer.heads != 0) {
+  if (shape_.size() != 2) {
+    return misfit(fmt::format(
+        "a decoder layer needs a sequence but gets {}; start with an embedding layer, on text",
+        show(shape_)));
+  }
+  if (layer.heads < 1 || width % layer.heads != 0) {
     return misfit(fmt::format("{} heads do not divide a width of {}", layer.heads, width));
   }
   const Init init = layer.init == Init::kDefault ? Init::kNormal : layer.init;

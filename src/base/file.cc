@@ -68,15 +68,29 @@ Status sync_directory(const std::filesystem::path& directory) {
   return {};
 }
 
+// Not blocking: a pipe without a writer would keep open() waiting for ever.
+constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+
+// What the file system knows of an open file. Pipes and devices are refused: they may never end.
+Result<struct stat> regular_file(int fd, const std::filesystem::path& path) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return failed("stat", path, errno);
+  if (S_ISDIR(info.st_mode)) return failed("read", path, EISDIR);
+  if (!S_ISREG(info.st_mode)) {
+    return Error(
+        Code::kInvalidArgument,
+        fmt::format("{} is not a regular file; copy what it gives into one", path.string()));
+  }
+  return info;
+}
+
 }  // namespace
 
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t most_bytes) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open(path.c_str(), kReadFlags));
   if (file.get() < 0) return failed("open", path, errno);
-  struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return failed("stat", path, errno);
-  if (S_ISDIR(info.st_mode)) return failed("read", path, EISDIR);
-  // 0 for a pipe or one of the kernel's files: only reading tells.
+  TANDEM_ASSIGN(const struct stat info, regular_file(file.get(), path));
+  // 0 for one of the kernel's files: only reading tells.
   const auto expected_bytes = static_cast<std::size_t>(info.st_size);
   if (expected_bytes > most_bytes) return too_large(path, most_bytes);
   try {
@@ -116,14 +130,9 @@ Status create_directories(const std::filesystem::path& path) {
 }
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open(path.c_str(), kReadFlags));
   if (file.get() < 0) return failed("open", path, errno);
-  struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return failed("stat", path, errno);
-  if (S_ISDIR(info.st_mode)) return failed("read", path, EISDIR);
-  if (!S_ISREG(info.st_mode)) {
-    return Error(Code::kInvalidArgument, fmt::format("{} is not a regular file", path.string()));
-  }
+  TANDEM_ASSIGN(const struct stat info, regular_file(file.get(), path));
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size == 0) return MappedFile(nullptr, 0);
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);

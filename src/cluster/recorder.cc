@@ -59,17 +59,17 @@ Status Recorder::record(const wire::Progress& progress) {
                         progress_->epoch() == progress.epoch();
   progress_ = progress;
   if (repeated) return {};
-  return metrics_file_.append(
-      one_line({{"t_s", elapsed_s()},
-                {"kind", "train"},
-                {"step", progress.step()},
-                {"epoch", progress.epoch()},
-                {"samples", progress.samples()},
-                {"loss", progress.loss()},
-                {"lr", progress.lr()},
-                {"grad_norm", progress.grad_norm()},
-                {"train_s", progress.train_s()},
-                {"samples_per_s", per_second(progress.samples(), progress.train_s())}}));
+  return metrics_file_.append(one_line(
+      {{"t_s", elapsed_s()},
+       {"kind", "train"},
+       {"step", progress.step()},
+       {"epoch", progress.epoch()},
+       {"samples", progress.samples()},
+       {"loss", progress.loss()},
+       {"lr", progress.lr()},
+       {"grad_norm", progress.grad_norm() > 0 ? Json(progress.grad_norm()) : Json(nullptr)},
+       {"train_s", progress.train_s()},
+       {"samples_per_s", per_second(progress.samples(), progress.train_s())}}));
 }
 
 Status Recorder::record(const wire::Evaluated& evaluated) {

@@ -38,7 +38,9 @@ std::int64_t number_of(std::string_view entry, std::string_view name) {
   const std::string_view digits = entry.substr(name.size() + 1);
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc() && end == digits.data() + digits.size() && number > 0 ? number : 0;
+  constexpr std::int64_t kMost = 1'000'000'000'000;  // Beyond it is no number of ours.
+  const bool whole = error == std::errc() && end == digits.data() + digits.size();
+  return whole && number > 0 && number < kMost ? number : 0;
 }
 
 Result<std::int64_t> highest_number(const fs::path& parent, std::string_view name) {

@@ -67,16 +67,6 @@ std::optional<Broken> test_files_come_in_pairs(const Job& job) {
                 "give both, or neither"};
 }
 
-std::optional<Broken> shares_leave_something(const Job& job) {
-  const data::SourceConfig& data = job.data;
-  const bool own_test = !data.test_images.empty() || !data.test_path.empty();
-  if (own_test || data.validation + data.test < 1) return std::nullopt;
-  return Broken{"data.validation",
-                fmt::format("validation = {} and test = {} leave nothing to train on",
-                            data.validation, data.test),
-                "their sum must be less than 1"};
-}
-
 std::optional<Broken> values_need_a_loss_for_values(const Job& job) {
   if (job.data.task != "values" || job.train.loss.kind != arch::LossKind::kCrossEntropy)
     return std::nullopt;
@@ -152,8 +142,6 @@ std::vector<Rule> rules() {
       {{"model.kind", "data.source"}, text_needs_a_text_model},
       {{"model.kind", "data.source"}, gpt_needs_text},
       {{"data.test_images", "data.test_labels"}, test_files_come_in_pairs},
-      {{"data.validation", "data.test", "data.test_images", "data.test_path"},
-       shares_leave_something},
       {{"data.task", "train.loss", "train.loss.kind"}, values_need_a_loss_for_values},
       {{"data.source", "train.loss", "train.loss.kind"}, text_needs_cross_entropy},
       {{"train.loss.class_weights"}, some_class_counts},

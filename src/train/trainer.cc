@@ -50,6 +50,7 @@ class Training {
   Status prepare() {
     TANDEM_ASSIGN(parts_, data::load(job_.data, request_.base_directory));
     TANDEM_ASSIGN(arch::Blueprint blueprint, make_blueprint());
+    TANDEM_TRY(check_targets());
     TANDEM_ASSIGN(Trainable trainable,
                   blame("model.freeze", trainable_ranges(blueprint, job_.model.freeze)));
     TANDEM_ASSIGN(model_,
@@ -67,6 +68,23 @@ class Training {
                                           {length_.steps_per_epoch, length_.total_steps}));
     schedule_ = schedule;
     TANDEM_ASSIGN(stepper_, Stepper::create(job_, *model_, std::move(trainable)));
+    return {};
+  }
+
+  // Probabilities are what binary cross entropy is told.
+  Status check_targets() {
+    if (job_.train.loss.kind != arch::LossKind::kBce || parts_.spec.target != data::Target::kValue)
+      return {};
+    constexpr std::int64_t kBatch = 256;
+    data::Loader loader(*parts_.train, kBatch, 0);
+    while (const data::LoadedBatch* loaded = loader.next()) {
+      for (const float value : loaded->batch.values) {
+        if (value >= 0 && value <= 1) continue;
+        return mistake(
+            "train.loss",
+            fmt::format("bce needs targets from 0 to 1 but the data has {}; use \"mse\"", value));
+      }
+    }
     return {};
   }
 
