@@ -14,16 +14,6 @@ at::Tensor view(const float* data, std::size_t count) {
 
 }  // namespace
 
-void gelu(const float* x, float* y, std::size_t count) {
-  at::Tensor out = view(y, count);
-  at::gelu_out(out, view(x, count));
-}
-
-void gelu_backward(const float* dy, const float* x, float* dx, std::size_t count) {
-  at::Tensor out = view(dx, count);
-  at::gelu_backward_out(out, view(dy, count), view(x, count));
-}
-
 void hyperbolic_tangent(const float* x, float* y, std::size_t count) {
   at::Tensor out = view(y, count);
   at::tanh_out(out, view(x, count));

@@ -146,6 +146,27 @@ TANDEM_SIMD void dropout_kernel(const float* x, float* y, std::size_t count,
   }
 }
 
+// exp(-x^2 / 2) and the share of a normal distribution below x.
+struct Normal {
+  float bell;
+  float below;
+};
+
+[[gnu::always_inline]] inline Normal normal(float x) {
+  // Abramowitz and Stegun 7.1.26; the tail of the complement, so that small shares keep their
+  // digits.
+  const float distance = (x < 0 ? -x : x) * 0.70710678118F;
+  const float t = 1.0F / (1.0F + 0.3275911F * distance);
+  const float bell = fast_exp(-0.5F * x * x);
+  float tail = 1.061405429F;
+  tail = tail * t - 1.453152027F;
+  tail = tail * t + 1.421413741F;
+  tail = tail * t - 0.284496736F;
+  tail = tail * t + 0.254829592F;
+  tail = 0.5F * tail * t * bell;
+  return {bell, x < 0 ? tail : 1.0F - tail};
+}
+
 }  // namespace
 
 void add_bias(float* y, const float* bias, std::int64_t rows, std::int64_t columns,
@@ -232,6 +253,19 @@ TANDEM_SIMD float softmax_row(float* row, std::int64_t length, std::int64_t colu
   for (std::int64_t i = 0; i < length; ++i) row[i] *= inverse;
   for (std::int64_t i = length; i < columns; ++i) row[i] = 0;
   return sum;
+}
+
+TANDEM_SIMD void gelu(const float* __restrict x, float* __restrict y, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) y[i] = x[i] * normal(x[i]).below;
+}
+
+TANDEM_SIMD void gelu_backward(const float* dy, const float* __restrict x, float* dx,
+                               std::size_t count) {
+  constexpr float kInverseRootTwoPi = 0.3989422804F;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Normal at = normal(x[i]);
+    dx[i] = dy[i] * (at.below + x[i] * at.bell * kInverseRootTwoPi);
+  }
 }
 
 TANDEM_SIMD void softmax_row_backward(const float* __restrict p, float* __restrict dp,
