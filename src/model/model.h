@@ -10,7 +10,8 @@
 //
 // Calls fail only when memory is out (kOutOfSpace) or a library refuses (kInternal).
 //
-// A Model belongs to one thread at a time. Nothing is allocated once a batch size has been seen.
+// A Model belongs to one thread at a time. Its own code allocates nothing once a batch size has
+// been seen, except views for tanh; oneDNN does inside its primitives.
 #pragma once
 
 #include <cstdint>
