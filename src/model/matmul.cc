@@ -5,6 +5,7 @@
 #include <dnnl.hpp>
 
 #include "base/check.h"
+#include "model/tile_product.h"
 
 namespace tandem::model {
 namespace {
@@ -24,6 +25,10 @@ bool prefers_onednn(std::int64_t m, std::int64_t n, std::int64_t k, Transpose le
 
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Matrix a, Matrix b, float* c,
               std::int64_t c_stride, float beta, float alpha) {
+  if (beta == 0 && alpha == 1 && prefers_tiles(m, n, k, a.transpose, b.transpose)) {
+    multiply_tiles(m, n, k, a, b, c, c_stride);
+    return;
+  }
   if (prefers_onednn(m, n, k, a.transpose)) {
     const auto flag = [](Transpose transpose) { return transpose == Transpose::kYes ? 'T' : 'N'; };
     const dnnl_status_t status = dnnl_sgemm(flag(a.transpose), flag(b.transpose), m, n, k, alpha,

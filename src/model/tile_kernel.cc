@@ -1,0 +1,123 @@
+// Compiled once for each instruction set (CMakeLists.txt). Nothing here may be an inline function
+// of another header: the linker could pick the copy that an older processor cannot run.
+#include "model/tile_kernel.h"
+
+#include <immintrin.h>
+
+namespace tandem::model {
+
+#ifdef __AVX512F__
+namespace avx512 {
+#else
+namespace avx2 {
+#endif
+
+namespace {
+
+#ifdef __AVX512F__
+using Vector = __m512;
+constexpr int kTileRows = 12, kLanes = 16;
+Vector zero() {
+  return _mm512_setzero_ps();
+}
+Vector load(const float* from) {
+  return _mm512_load_ps(from);
+}
+Vector spread(const float* from) {
+  return _mm512_set1_ps(*from);
+}
+Vector multiply_add(Vector a, Vector b, Vector c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+void store(float* to, Vector value) {
+  _mm512_storeu_ps(to, value);
+}
+#else
+using Vector = __m256;
+constexpr int kTileRows = 6, kLanes = 8;
+Vector zero() {
+  return _mm256_setzero_ps();
+}
+Vector load(const float* from) {
+  return _mm256_load_ps(from);
+}
+Vector spread(const float* from) {
+  return _mm256_broadcast_ss(from);
+}
+Vector multiply_add(Vector a, Vector b, Vector c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+void store(float* to, Vector value) {
+  _mm256_storeu_ps(to, value);
+}
+#endif
+
+constexpr int kTileColumns = 2 * kLanes;
+
+// Rows is a constant and its loops are unrolled so that the sums stay in registers.
+template <int Rows>
+void multiply_tile(const TileRow& row, const float* panel, float* to, std::int64_t columns) {
+  const bool whole = columns == kTileColumns && row.to_column_step == 1;
+  if (whole) {
+#pragma GCC unroll 12
+    for (int r = 0; r < Rows; ++r) {
+      _mm_prefetch(reinterpret_cast<const char*>(to + r * row.to_row_step), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(to + r * row.to_row_step + kTileColumns - 1),
+                   _MM_HINT_T0);
+    }
+  }
+  Vector sums[Rows][2];
+#pragma GCC unroll 12
+  for (int r = 0; r < Rows; ++r) sums[r][0] = sums[r][1] = zero();
+  const float* left = row.left;
+  for (std::int64_t k = 0; k < row.depth; ++k) {
+    const Vector right_low = load(panel), right_high = load(panel + kLanes);
+#pragma GCC unroll 12
+    for (int r = 0; r < Rows; ++r) {
+      const Vector x = spread(left + r * row.row_step);
+      sums[r][0] = multiply_add(x, right_low, sums[r][0]);
+      sums[r][1] = multiply_add(x, right_high, sums[r][1]);
+    }
+    left += row.k_step;
+    panel += kTileColumns;
+  }
+  if (whole) {
+#pragma GCC unroll 12
+    for (int r = 0; r < Rows; ++r) {
+      store(to + r * row.to_row_step, sums[r][0]);
+      store(to + r * row.to_row_step + kLanes, sums[r][1]);
+    }
+    return;
+  }
+  float spilled[Rows][kTileColumns];
+#pragma GCC unroll 12
+  for (int r = 0; r < Rows; ++r) {
+    store(spilled[r], sums[r][0]);
+    store(spilled[r] + kLanes, sums[r][1]);
+  }
+  for (std::int64_t j = 0; j < columns; ++j) {
+    for (int r = 0; r < Rows; ++r) to[r * row.to_row_step + j * row.to_column_step] = spilled[r][j];
+  }
+}
+
+template <int Rows>
+void multiply_rows(const TileRow& row) {
+  if constexpr (Rows > 1) {
+    if (row.rows < Rows) return multiply_rows<Rows - 1>(row);
+  }
+  const float* panel = row.panels;
+  for (std::int64_t j = 0; j < row.columns; j += kTileColumns) {
+    const std::int64_t left = row.columns - j;
+    multiply_tile<Rows>(row, panel, row.to + j * row.to_column_step,
+                        left < kTileColumns ? left : kTileColumns);
+    panel += row.depth * kTileColumns;
+  }
+}
+
+}  // namespace
+
+const TileKernel kTileKernel = {kTileRows, kTileColumns, multiply_rows<kTileRows>};
+
+}  // namespace avx2 or avx512
+
+}  // namespace tandem::model

@@ -1,0 +1,179 @@
+#include "model/tile_product.h"
+
+#include <xmmintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <dnnl.hpp>
+#include <memory>
+
+#include "base/check.h"
+#include "model/tile_kernel.h"
+
+namespace tandem::model {
+namespace {
+
+constexpr std::int64_t kPackedFloats = 1 << 16;  // 256 KiB: half of a usual second-level cache.
+constexpr std::int64_t kDeepest = 1024;
+constexpr std::int64_t kLeftRows = 48;  // Packed at a time; whole tiles with either kernel.
+
+// oneDNN's set, not the processor's: it is what the job's nodes agreed on.
+const TileKernel* find_kernel() {
+  const auto has = [isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa())](dnnl::cpu_isa set) {
+    return (isa & static_cast<unsigned>(set)) == static_cast<unsigned>(set);  // They are bit masks.
+  };
+  if (has(dnnl::cpu_isa::avx512_core)) return &avx512::kTileKernel;
+  if (has(dnnl::cpu_isa::avx2)) return &avx2::kTileKernel;
+  return nullptr;
+}
+
+const TileKernel* kernel() {
+  static const TileKernel* const found = find_kernel();
+  return found;
+}
+
+struct Buffers {
+  // With room for a last panel that is not full.
+  alignas(64) std::array<float, kPackedFloats + 32 * kDeepest> right;
+  alignas(64) std::array<float, kLeftRows * kDeepest> left;
+};
+
+Buffers& buffers() {
+  thread_local const std::unique_ptr<Buffers> kept = std::make_unique<Buffers>();
+  return *kept;
+}
+
+// Four columns of a panel from four rows of a matrix, `depth` deep.
+void transpose_four(const float* from, std::int64_t stride, std::int64_t depth, float* to,
+                    std::int64_t to_stride) {
+  std::int64_t k = 0;
+  for (; k + 4 <= depth; k += 4) {
+    __m128 a = _mm_loadu_ps(from + k), b = _mm_loadu_ps(from + stride + k),
+           c = _mm_loadu_ps(from + 2 * stride + k), d = _mm_loadu_ps(from + 3 * stride + k);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_store_ps(to + k * to_stride, a);
+    _mm_store_ps(to + (k + 1) * to_stride, b);
+    _mm_store_ps(to + (k + 2) * to_stride, c);
+    _mm_store_ps(to + (k + 3) * to_stride, d);
+  }
+  for (; k < depth; ++k) {
+    for (std::int64_t j = 0; j < 4; ++j) to[k * to_stride + j] = from[j * stride + k];
+  }
+}
+
+// Sizes known to the compiler: calls to memcpy cost more than what they copy here.
+template <std::int64_t Floats>
+void copy_rows(const float* from, std::int64_t stride, std::int64_t rows, float* to) {
+  for (std::int64_t k = 0; k < rows; ++k)
+    std::memcpy(to + k * Floats, from + k * stride, Floats * 4);
+}
+
+// A matrix of `floats` columns, row after row without gaps.
+void copy_rows(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t floats,
+               float* to) {
+  switch (floats) {
+    case 6:
+      return copy_rows<6>(from, stride, rows, to);
+    case 12:
+      return copy_rows<12>(from, stride, rows, to);
+    case 16:
+      return copy_rows<16>(from, stride, rows, to);
+    case 32:
+      return copy_rows<32>(from, stride, rows, to);
+    default:
+      TANDEM_CHECK(false);
+  }
+}
+
+// One panel of the right side: `wide` columns of `width`, the rest zero.
+void pack_panel(Matrix b, std::int64_t depth, std::int64_t wide, std::int64_t width, float* to) {
+  if (wide < width) std::fill_n(to, depth * width, 0.0F);
+  if (b.transpose == Transpose::kNo) {
+    if (wide == width) return copy_rows(b.data, b.stride, depth, width, to);
+    for (std::int64_t k = 0; k < depth; ++k)
+      std::copy_n(b.data + k * b.stride, wide, to + k * width);
+    return;
+  }
+  std::int64_t column = 0;
+  for (; column + 4 <= wide; column += 4)
+    transpose_four(b.data + column * b.stride, b.stride, depth, to + column, width);
+  for (; column < wide; ++column) {
+    for (std::int64_t k = 0; k < depth; ++k) to[k * width + column] = b.data[column * b.stride + k];
+  }
+}
+
+// The right side, k-major in panels of `width` columns.
+void pack_right(Matrix b, std::int64_t depth, std::int64_t columns, std::int64_t width, float* to) {
+  const std::int64_t step = b.transpose == Transpose::kYes ? b.stride : 1;
+  for (std::int64_t j = 0; j < columns; j += width) {
+    pack_panel({b.data + j * step, b.stride, b.transpose}, depth, std::min(width, columns - j),
+               width, to + j * depth);
+  }
+}
+
+// `rows` rows of a transposed left side from row `begin` on, k-major in panels of `height`.
+void pack_left(Matrix a, std::int64_t begin, std::int64_t rows, std::int64_t depth,
+               std::int64_t height, float* to) {
+  for (std::int64_t i = 0; i < rows; i += height) {
+    const float* from = a.data + begin + i;
+    const std::int64_t high = std::min(height, rows - i);
+    if (high == height) {
+      copy_rows(from, a.stride, depth, height, to + i * depth);
+      continue;
+    }
+    for (std::int64_t k = 0; k < depth; ++k)
+      std::copy_n(from + k * a.stride, high, to + i * depth + k * height);
+  }
+}
+
+void multiply_packed(std::int64_t m, std::int64_t n, std::int64_t k, Matrix a, Matrix b, float* c,
+                     std::int64_t c_row_step, std::int64_t c_column_step) {
+  const TileKernel& tiles = *kernel();
+  Buffers& packed = buffers();
+  pack_right(b, k, n, tiles.columns, packed.right.data());
+  const bool in_place = a.transpose == Transpose::kNo;
+  for (std::int64_t block = 0; block < m; block += kLeftRows) {
+    const std::int64_t rows = std::min(kLeftRows, m - block);
+    if (!in_place) pack_left(a, block, rows, k, tiles.rows, packed.left.data());
+    for (std::int64_t i = 0; i < rows; i += tiles.rows) {
+      tiles.multiply(
+          {.rows = std::min(tiles.rows, rows - i),
+           .columns = n,
+           .depth = k,
+           .left = in_place ? a.data + (block + i) * a.stride : packed.left.data() + i * k,
+           .row_step = in_place ? a.stride : 1,
+           .k_step = in_place ? 1 : tiles.rows,
+           .panels = packed.right.data(),
+           .to = c + (block + i) * c_row_step,
+           .to_row_step = c_row_step,
+           .to_column_step = c_column_step});
+    }
+  }
+}
+
+}  // namespace
+
+// Measured on AVX2 with one thread against the faster of oneDNN and OpenBLAS: up to 11 % on thin
+// batches, 3 to 7 % on the others.
+bool prefers_tiles(std::int64_t m, std::int64_t n, std::int64_t k, Transpose a, Transpose b) {
+  constexpr std::int64_t kSmall = 1 << 20, kThin = 128, kTall = 1024;
+  if (kernel() == nullptr || m * n * k <= kSmall || k > kDeepest) return false;
+  if (a == Transpose::kYes) return b == Transpose::kNo && k <= kThin && k * n <= kPackedFloats;
+  if (b == Transpose::kYes) return k * std::min(m, n) <= kPackedFloats;
+  return m >= kTall && n <= kThin && k * n <= kPackedFloats;
+}
+
+void multiply_tiles(std::int64_t m, std::int64_t n, std::int64_t k, Matrix a, Matrix b, float* c,
+                    std::int64_t c_stride) {
+  TANDEM_CHECK(prefers_tiles(m, n, k, a.transpose, b.transpose));
+  // Weights are read where they lie, and the batch is packed: c' = b' a'.
+  if (a.transpose == Transpose::kNo && b.transpose == Transpose::kYes && m < n) {
+    multiply_packed(n, m, k, {b.data, b.stride}, {a.data, a.stride, Transpose::kYes}, c, 1,
+                    c_stride);
+  } else {
+    multiply_packed(m, n, k, a, b, c, c_stride, 1);
+  }
+}
+
+}  // namespace tandem::model
