@@ -1,0 +1,15 @@
+// Sums a training step by messages: a thread of its own sends each rank its slice of a bucket, adds
+// the slices that it receives, and sends the sum to all, while the caller goes on with backward.
+#pragma once
+
+#include <memory>
+
+#include "collective/engine.h"
+#include "collective/reducer.h"
+
+namespace tandem::collective {
+
+// Between the first ready() of a step and the end of finish() the engine belongs to the reducer.
+std::unique_ptr<Reducer> make_message_reducer(Engine& engine, ReducePlan plan);
+
+}  // namespace tandem::collective

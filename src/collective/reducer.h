@@ -1,0 +1,62 @@
+// The sum of a training step: every worker has partial sums over lanes (collective/tree.h), and all
+// get the sum over all lanes, added in the tree's order: the same bits however lanes are shared.
+// The vector is cut into buckets that are summed as they become ready, while backward goes on.
+//
+// On error the step must be dropped, and the reducer with it. Belongs to one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "collective/membership.h"
+#include "collective/tree.h"
+
+namespace tandem::collective {
+
+// Floats [begin, end) of the vector.
+struct Bucket {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+// The same at every rank.
+struct ReducePlan {
+  std::int64_t lanes = 1;
+  std::size_t floats = 0;
+  std::vector<Bucket> buckets;  // In the order in which they become ready; they cover the vector.
+};
+
+class Reducer {
+ public:
+  virtual ~Reducer() = default;
+
+  // How many partial sums this rank has, and the memory of each: for this rank to write from the
+  // end of finish() until ready().
+  virtual std::size_t partials() const = 0;
+  virtual std::span<float> partial(std::size_t index) = 0;
+
+  // The next `count` buckets of the step are complete in every partial of this rank. Sums what it
+  // can without waiting.
+  virtual Status ready(std::size_t count) = 0;
+
+  // Waits until all buckets are summed. The result is valid, and ours to read, until ready() of the
+  // next step. REQUIRES: every bucket is ready.
+  virtual Result<std::span<const float>> finish(Deadline deadline) = 0;
+};
+
+// Of a process alone.
+std::unique_ptr<Reducer> make_local_reducer(ReducePlan plan);
+
+// The part of a bucket that a rank sums for all.
+Bucket slice_of(const Bucket& bucket, int rank, int size);
+
+// Adds floats [at.begin, at.end) of all partials, in tree order over `lanes`, into `to`, which
+// points at at.begin. The partials come in lane order.
+void add_partials(std::int64_t lanes, std::span<const Partial> partials,
+                  std::span<const float* const> sources, const Bucket& at, float* to);
+
+}  // namespace tandem::collective

@@ -1,0 +1,187 @@
+#include "collective/shm_control.h"
+
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+namespace tandem::collective {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// How long a sleeper sleeps before it looks whether everybody still lives.
+constexpr milliseconds kNap{20};
+// About 50 microseconds: several times what two ranks differ by in a collective of a few KiB.
+constexpr int kSpins = 2000;
+
+// `futex` takes a plain word; the kernel only compares and never writes it.
+std::uint32_t* word_of(const std::atomic<std::uint32_t>& value) {
+  return reinterpret_cast<std::uint32_t*>(const_cast<std::atomic<std::uint32_t>*>(&value));
+}
+
+void sleep_on(const std::atomic<std::uint32_t>& value, std::uint32_t seen,
+              steady_clock::duration at_most) {
+  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(at_most).count();
+  const timespec time{static_cast<time_t>(nanoseconds / 1'000'000'000),
+                      static_cast<long>(nanoseconds % 1'000'000'000)};
+  ::syscall(SYS_futex, word_of(value), FUTEX_WAIT, seen, &time, nullptr, 0);
+}
+
+void wake(const std::atomic<std::uint32_t>& value) {
+  ::syscall(SYS_futex, word_of(value), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+int cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+std::size_t slots_bytes(int ranks) {
+  const std::size_t bytes = sizeof(Head) + sizeof(Slot) * static_cast<std::size_t>(ranks);
+  return (bytes + Arena::kPage - 1) / Arena::kPage * Arena::kPage;
+}
+
+Code code_of(Fault fault) {
+  switch (fault) {
+    case Fault::kLost:
+      return Code::kPeerLost;
+    case Fault::kLate:
+      return Code::kTimeout;
+    default:
+      return Code::kInvalidArgument;
+  }
+}
+
+}  // namespace
+
+std::size_t ShmControl::bytes_for(int ranks) {
+  return slots_bytes(ranks) + 2 * kStagingBytes * static_cast<std::size_t>(ranks);
+}
+
+Result<ShmControl> ShmControl::open(const Arena& arena, Membership membership) {
+  if (membership.size() > kMostRanksOfAHost) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{} workers on one host; shared memory serves {} at most",
+                             membership.size(), kMostRanksOfAHost));
+  }
+  TANDEM_ASSIGN(Mapping memory, arena.map(0, bytes_for(membership.size())));
+  return ShmControl(std::move(memory), std::move(membership));
+}
+
+ShmControl::ShmControl(Mapping memory, Membership membership)
+    : memory_(std::move(memory)),
+      membership_(std::move(membership)),
+      pidfds_(membership_.members.size()),
+      spins_(cores() >= membership_.size() ? kSpins : 0) {
+  slot(membership_.rank).pid.store(static_cast<std::uint32_t>(::getpid()));
+}
+
+void ShmControl::learn_pids() {
+  for (int rank = 0; rank < membership_.size(); ++rank) {
+    Member& member = membership_.members[static_cast<std::size_t>(rank)];
+    member.pid = static_cast<pid_t>(slot(rank).pid.load());
+  }
+}
+
+Slot& ShmControl::slot(int rank) {
+  return reinterpret_cast<Slot*>(memory_.data() + sizeof(Head))[rank];
+}
+
+std::byte* ShmControl::staging(int rank, std::uint32_t half) {
+  return memory_.data() + slots_bytes(membership_.size()) +
+         (2 * static_cast<std::size_t>(rank) + half) * kStagingBytes;
+}
+
+void ShmControl::advance(Counter& counter, std::uint32_t by) {
+  // Sequentially consistent against await(): either it sees the new value or we see the sleeper.
+  counter.value.store(counter.value.load(std::memory_order_relaxed) + by);
+  if (counter.sleepers.load() != 0) wake(counter.value);
+}
+
+Status ShmControl::await(int peer, const Counter& counter, std::uint32_t target, Deadline deadline,
+                         const std::string& doing) {
+  for (int i = 0; i < spins_; ++i) {
+    if (reached(counter, target)) return {};
+    __builtin_ia32_pause();
+  }
+  auto& sleepers = const_cast<std::atomic<std::uint32_t>&>(counter.sleepers);
+  while (!reached(counter, target)) {
+    TANDEM_TRY(status());
+    const auto now = steady_clock::now();
+    if (now >= deadline) {
+      return fail(Fault::kLate, peer,
+                  fmt::format("has not come to {} in time; it is late, not dead: stopped, or on a "
+                              "machine with too much to do?",
+                              doing));
+    }
+    sleepers.fetch_add(1);
+    const std::uint32_t seen = counter.value.load();
+    if (static_cast<std::int32_t>(seen - target) < 0)
+      sleep_on(counter.value, seen, std::min<steady_clock::duration>(kNap, deadline - now));
+    sleepers.fetch_sub(1);
+    if (reached(counter, target)) break;
+    for (int rank = 0; rank < membership_.size(); ++rank) {
+      if (rank != membership_.rank && is_dead(rank))
+        return fail(Fault::kLost, rank, fmt::format("ended during {}", doing));
+    }
+  }
+  return {};
+}
+
+// A process that was never there cannot be told from one that is gone, so the pid must have been
+// written first.
+bool ShmControl::is_dead(int rank) {
+  Descriptor& pidfd = pidfds_[static_cast<std::size_t>(rank)];
+  if (!pidfd.is_open()) {
+    const auto pid = static_cast<pid_t>(slot(rank).pid.load());
+    if (pid == 0) return false;
+    pidfd = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (!pidfd.is_open()) return errno == ESRCH;
+  }
+  pollfd entry{pidfd.get(), POLLIN, 0};
+  return ::poll(&entry, 1, 0) > 0;
+}
+
+Error ShmControl::fail(Fault fault, int culprit, const std::string& words) {
+  auto none = static_cast<std::uint32_t>(Fault::kNone);
+  if (head().fault.compare_exchange_strong(none,
+                                           static_cast<std::uint32_t>(Fault::kBeingWritten))) {
+    head().culprit = static_cast<std::uint32_t>(culprit);
+    const std::size_t length = std::min(words.size(), head().words.size() - 1);
+    std::memcpy(head().words.data(), words.data(), length);
+    head().words[length] = '\0';
+    head().fault.store(static_cast<std::uint32_t>(fault));
+  }
+  for (int rank = 0; rank < membership_.size(); ++rank) {
+    for (const Counter* counter : {&slot(rank).arrivals, &slot(rank).ready, &slot(rank).done})
+      wake(counter->value);
+  }
+  const Status written = status();
+  if (!written.ok()) return written.error();
+  // Another rank is just writing its own; it cannot be waited for, as it may die there.
+  return Error(code_of(fault), fmt::format("{} {}", membership_.name(culprit), words));
+}
+
+Status ShmControl::status() const {
+  const auto fault = static_cast<Fault>(head().fault.load());
+  if (fault == Fault::kNone || fault == Fault::kBeingWritten) return {};
+  Membership named = membership_;
+  const int culprit = std::clamp(static_cast<int>(head().culprit), 0, named.size() - 1);
+  const auto& slots = reinterpret_cast<const Slot*>(memory_.data() + sizeof(Head));
+  named.members[static_cast<std::size_t>(culprit)].pid =
+      static_cast<pid_t>(slots[culprit].pid.load());
+  const auto& words = head().words;
+  const std::string text(words.data(), ::strnlen(words.data(), words.size()));
+  return Error(code_of(fault), fmt::format("{} {}", named.name(culprit), text));
+}
+
+}  // namespace tandem::collective

@@ -1,0 +1,91 @@
+#include "collective/shm_engine.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "collective/testing.h"
+
+namespace tandem::collective {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using testing::member;
+
+// A rank in a process of its own. It leaves with 0 when `body` returns true.
+pid_t start_rank(const std::shared_ptr<const Arena>& arena, int rank, int size,
+                 const std::function<bool(Group&)>& body) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  auto engine = make_shm_engine(arena, member(rank, size), testing::soon());
+  if (!engine.ok()) ::_exit(3);
+  Group group(std::move(engine).value());
+  ::_exit(body(group) ? 0 : 1);
+}
+
+int exit_code_of(pid_t pid) {
+  int status = 0;
+  EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+// Reduces until something fails; then the failure must be this one, of rank 1.
+bool reduce_until(Group& group, Code code, std::string_view word, milliseconds patience) {
+  std::vector<float> values(50000);
+  for (;;) {
+    const Status status = group.all_reduce(values, deadline_after(patience));
+    if (status.ok()) continue;
+    const std::string& message = status.error().message();
+    return status.error().code() == code && message.find("worker 1 (pid") == 0 &&
+           message.find(word) != std::string::npos;
+  }
+}
+
+TEST(ShmEngine, NamesTheRankThatWasKilledWithinASecond) {
+  for (int size = 2; size <= 4; ++size) {
+    const auto arena = std::make_shared<const Arena>(Arena::create().value());
+    std::vector<pid_t> pids;
+    for (int rank = 0; rank < size; ++rank) {
+      pids.push_back(start_rank(arena, rank, size, [](Group& group) {
+        return reduce_until(group, Code::kPeerLost, "ended", std::chrono::seconds(20));
+      }));
+    }
+    ::usleep(50000);  // Somewhere in the middle; any moment will do.
+    ::kill(pids[1], SIGKILL);
+    const auto begin = steady_clock::now();
+    for (int rank = 0; rank < size; ++rank)
+      EXPECT_EQ(exit_code_of(pids[static_cast<std::size_t>(rank)]), rank == 1 ? -SIGKILL : 0);
+    EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(1));
+  }
+}
+
+TEST(ShmEngine, NamesAStoppedRankAsLate) {
+  const auto arena = std::make_shared<const Arena>(Arena::create().value());
+  std::vector<pid_t> pids;
+  for (int rank = 0; rank < 3; ++rank) {
+    pids.push_back(start_rank(arena, rank, 3, [](Group& group) {
+      return reduce_until(group, Code::kTimeout, "late", milliseconds(400));
+    }));
+  }
+  ::usleep(50000);
+  ::kill(pids[1], SIGSTOP);
+  EXPECT_EQ(exit_code_of(pids[0]), 0);
+  EXPECT_EQ(exit_code_of(pids[2]), 0);
+  ::kill(pids[1], SIGCONT);
+  EXPECT_EQ(exit_code_of(pids[1]), 0);
+}
+
+TEST(ShmEngine, OpensAnArenaByItsPath) {
+  const Arena arena = Arena::create().value();
+  const Mapping mine = arena.map(0, 100).value();
+  mine.data()[7] = std::byte(42);
+  const auto other = Arena::open(arena.path());
+  ASSERT_TRUE(other.ok()) << other.error().message();
+  EXPECT_EQ(other->map(0, 100).value().data()[7], std::byte(42));
+}
+
+}  // namespace
+}  // namespace tandem::collective
