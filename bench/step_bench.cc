@@ -104,9 +104,10 @@ int main(int argc, char** argv) {
       model::Model::create(std::move(blueprint).value(), job.train.loss, job.train.threads);
   if (!model.ok()) return fail(model.error());
   (*model)->initialise(job.train.seed);
+  collective::Group alone;
   auto stepper = train::Stepper::create(
       job, **model,
-      {.parameters = {{0, parameters}}, .buffers = {{0, (*model)->blueprint().buffers}}});
+      {.parameters = {{0, parameters}}, .buffers = {{0, (*model)->blueprint().buffers}}}, alone);
   if (!stepper.ok()) return fail(stepper.error());
   // A peer of one thread is not met with a second one that prepares batches.
   const data::Sampler sampler(data.size() / job.train.batch * job.train.batch, job.train.batch,

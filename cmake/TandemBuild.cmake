@@ -26,6 +26,8 @@ target_compile_options(tandem_settings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers -Wno-restrict
   -ffp-contract=off $<$<CONFIG:Release>:-O3>
   $<$<BOOL:${TANDEM_WERROR}>:-Werror>)
+# A program loads only the libraries that it uses: `tandem` must start at once.
+target_link_options(tandem_settings INTERFACE -Wl,--as-needed)
 if(TANDEM_SANITIZE)
   target_compile_options(tandem_settings INTERFACE -fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(tandem_settings INTERFACE -fsanitize=${TANDEM_SANITIZE})

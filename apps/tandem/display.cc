@@ -91,16 +91,16 @@ void Display::measure(const wire::Progress& progress) {
   position_ = next;
 }
 
-void Display::line(cluster::Stream stream, std::string_view text) {
+void Display::line(int worker, cluster::Stream stream, std::string_view text) {
   if (stream == cluster::Stream::kOutput && style_.detail != Detail::kVerbose) return;
-  print(fmt::format("{}: {}", cluster::kWorkerName, text));
+  print(fmt::format("{}: {}", cluster::worker_name(static_cast<std::size_t>(worker)), text));
 }
 
 void Display::stopping(cluster::Order order, cluster::Cause cause) {
   if (cause != cluster::Cause::kCancelled || quiet()) return;
   print(order == cluster::Order::kTerminate
-            ? "stopping: the worker finishes its step (Ctrl-C again kills it at once)"
-            : "stopping: the worker was killed");
+            ? "stopping: the workers finish their step (Ctrl-C again kills them at once)"
+            : "stopping: the workers were killed");
 }
 
 void Display::resumed() {
@@ -114,9 +114,9 @@ void Display::tick() {
   if (!last_draw_.has_value() || now - *last_draw_ >= std::chrono::seconds(1)) draw_live();
 }
 
-void Display::lost(const std::deque<std::string>& last_lines) {
+void Display::lost(std::size_t worker, const std::deque<std::string>& last_lines) {
   if (last_lines.empty()) return;
-  print("the worker's last lines:");
+  print(fmt::format("the last lines of {}:", cluster::worker_name(worker)));
   for (const std::string& text : last_lines) print("  " + text);
 }
 

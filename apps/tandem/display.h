@@ -38,11 +38,11 @@ class Display : public cluster::RunView {
   ~Display() override;
 
   void message(const wire::WorkerMessage& message) override;
-  void line(cluster::Stream stream, std::string_view text) override;
+  void line(int worker, cluster::Stream stream, std::string_view text) override;
   void stopping(cluster::Order order, cluster::Cause cause) override;
   void resumed() override;
   void tick() override;
-  void lost(const std::deque<std::string>& last_lines) override;
+  void lost(std::size_t worker, const std::deque<std::string>& last_lines) override;
 
   // The last words, after the run.
   void summary(const cluster::Report& report, const std::string& run_directory);

@@ -86,23 +86,23 @@ TEST_F(DisplayTest, LinesOfTheWorkerStandAboveTheLiveLine) {
   display.message(started());
   display.message(progress(1));
   written.clear();
-  display.line(cluster::Stream::kErrors, "careful");
+  display.line(0, cluster::Stream::kErrors, "careful");
   EXPECT_TRUE(written.starts_with("\r\x1b[Kworker 0: careful\n"));
   EXPECT_NE(written.find("step 1/1000"), std::string::npos) << "the live line is back";
 }
 
 TEST_F(DisplayTest, ShowsOutputOnlyWhenVerboseAndErrorsAlways) {
   Display normal = make({});
-  normal.line(cluster::Stream::kOutput, "information");
+  normal.line(0, cluster::Stream::kOutput, "information");
   EXPECT_EQ(written, "");
   Display quiet = make({.detail = Detail::kQuiet});
   quiet.message(started());
   quiet.message(progress(1));
   quiet.summary(cluster::Report(), "runs/x");
   EXPECT_EQ(written, "");
-  quiet.line(cluster::Stream::kErrors, "careful");
+  quiet.line(0, cluster::Stream::kErrors, "careful");
   Display verbose = make({.detail = Detail::kVerbose});
-  verbose.line(cluster::Stream::kOutput, "information");
+  verbose.line(0, cluster::Stream::kOutput, "information");
   EXPECT_EQ(written, "worker 0: careful\nworker 0: information\n");
 }
 
@@ -118,12 +118,12 @@ TEST_F(DisplayTest, ARepeatedProgressIsNoNewLine) {
 TEST_F(DisplayTest, LinesThatNobodyReadAreLeftOutAndCounted) {
   Display display = make({});
   reader = Reader::kStopped;
-  display.line(cluster::Stream::kErrors, "one");
-  display.line(cluster::Stream::kErrors, "two");
+  display.line(0, cluster::Stream::kErrors, "one");
+  display.line(0, cluster::Stream::kErrors, "two");
   EXPECT_EQ(written, "");
   reader = Reader::kReads;
-  display.line(cluster::Stream::kErrors, "three");
-  display.line(cluster::Stream::kErrors, "four");
+  display.line(0, cluster::Stream::kErrors, "three");
+  display.line(0, cluster::Stream::kErrors, "four");
   EXPECT_EQ(written,
             "(2 lines left out while nobody read them)\nworker 0: three\nworker 0: four\n");
 }
@@ -135,7 +135,7 @@ TEST_F(DisplayTest, AFrameThatWasLeftOutIsDrawnAgainAndTheOldOneStillTakenAway) 
   reader = Reader::kStopped;
   now += std::chrono::seconds(1);
   display.message(progress(2));
-  display.line(cluster::Stream::kErrors, "careful");
+  display.line(0, cluster::Stream::kErrors, "careful");
   reader = Reader::kReads;
   written.clear();
   now += std::chrono::seconds(1);

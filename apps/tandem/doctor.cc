@@ -26,8 +26,8 @@ constexpr std::string_view kPackages[] = {"libtorch1.13",         "libdnnl2",
 
 class Collector : public cluster::WorkerListener {
  public:
-  Status message(const wire::WorkerMessage&) override { return {}; }
-  Status line(cluster::Stream stream, std::string_view text) override {
+  Status message(int, const wire::WorkerMessage&) override { return {}; }
+  Status line(int, cluster::Stream stream, std::string_view text) override {
     (stream == cluster::Stream::kOutput ? output : errors).emplace_back(text);
     return {};
   }
@@ -49,14 +49,15 @@ Answer ask(const cluster::Command& command) {
   Collector collector;
   const cluster::Limits limits{
       .start = kPatience, .silence = kPatience, .grace = std::chrono::seconds(1)};
-  const auto end = cluster::run_worker(command, limits, *signals, collector);
-  if (!end.ok()) return {{}, end.error().message()};
+  const auto ends = cluster::run_workers({&command, 1}, limits, *signals, collector);
+  if (!ends.ok()) return {{}, ends.error().message()};
+  const cluster::WorkerEnd& end = ends->front();
   Answer answer{std::move(collector.output), ""};
-  if (end->cause == cluster::Cause::kStartTimeout) {
+  if (end.cause == cluster::Cause::kStartTimeout) {
     answer.problem = fmt::format("no answer within {} s", kPatience.count());
-  } else if (end->exit != cluster::Exit{}) {
-    answer.problem = end->exit.by_signal ? cluster::signal_name(end->exit.number)
-                                         : fmt::format("exit code {}", end->exit.number);
+  } else if (end.exit != cluster::Exit{}) {
+    answer.problem = end.exit.by_signal ? cluster::signal_name(end.exit.number)
+                                        : fmt::format("exit code {}", end.exit.number);
     if (!collector.errors.empty()) answer.problem += ": " + collector.errors.back();
   }
   return answer;

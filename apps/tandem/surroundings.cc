@@ -12,6 +12,15 @@
 
 namespace tandem::cli {
 
+std::optional<std::string> environment_value(const std::vector<std::string>& environment,
+                                             const std::string& name) {
+  for (const std::string& entry : environment) {
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+      return entry.substr(name.size() + 1);
+  }
+  return std::nullopt;
+}
+
 Surroundings look_around(std::string version) {
   Surroundings around;
   around.version = std::move(version);

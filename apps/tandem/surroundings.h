@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,10 @@ struct Surroundings {
   // The worker: as named, or tandem-worker beside this program. kNotFound when there is none.
   Result<std::filesystem::path> find_worker(std::string_view named) const;
 };
+
+// The value of a variable in a list of NAME=value, if it is there.
+std::optional<std::string> environment_value(const std::vector<std::string>& environment,
+                                             const std::string& name);
 
 Surroundings look_around(std::string version);
 

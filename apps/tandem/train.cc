@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -6,6 +7,7 @@
 
 #include "background_writer.h"
 #include "base/cpu.h"
+#include "base/hash.h"
 #include "cluster/run.h"
 #include "commands.h"
 #include "display.h"
@@ -19,23 +21,53 @@ namespace {
 // run directory.
 constexpr std::chrono::seconds kFarewell{10};
 
-DisplayStyle style_of(const TrainOptions& options, const Surroundings& around) {
+DisplayStyle style_of(const Surroundings& around, Detail detail) {
   return {.live = around.terminal,
           .colour = around.colour,
           .charset = around.utf8 ? Charset::kUtf8 : Charset::kAscii,
-          .detail = options.detail};
+          .detail = detail};
 }
 
-// A directory for the run; for a dry run a temporary one, which `temporary` keeps until the end.
-Result<cluster::RunDirectory> make_directory(const TrainOptions& options, const job::Job& job,
+// The first rank of many shows and records the run; the others only say what goes wrong.
+bool is_follower(const std::optional<collective::JoinOptions>& place) {
+  return place.has_value() && place->rank > 0;
+}
+
+// What a launcher (mpirun, srun, ...) says of this process.
+Result<std::optional<collective::JoinOptions>> find_place(const Surroundings& around) {
+  return collective::join_options_from(
+      [&](const std::string& name) { return environment_value(around.environment, name); });
+}
+
+// Makes the job that of all ranks: as many workers as the launcher started.
+Status place_job(job::Job& job, std::optional<collective::JoinOptions>& place) {
+  if (!place.has_value()) return {};
+  if (job.cluster.lanes > 0 && place->size > job.cluster.lanes) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{} ranks were started but the job has {} lanes; start fewer, or set "
+                             "cluster.lanes",
+                             place->size, job.cluster.lanes));
+  }
+  job.cluster.workers = place->size;
+  if (job.cluster.engine != "auto") place->engine = job.cluster.engine;
+  // Without a secret, ranks of different jobs at least do not mix.
+  const std::string text = job::print(job);
+  if (place->token.empty()) place->token = hash_hex(std::as_bytes(std::span(text)));
+  return {};
+}
+
+// A directory for the run; for a dry run, and for ranks that record nothing, a temporary one, which
+// `temporary` keeps until the end.
+Result<cluster::RunDirectory> make_directory(const TrainOptions& options,
+                                             const cluster::RunRequest& request,
                                              std::optional<cluster::TemporaryRun>& temporary) {
-  if (options.dry_run) {
+  if (options.dry_run || is_follower(request.place)) {
     TANDEM_ASSIGN(cluster::TemporaryRun created, cluster::TemporaryRun::create());
     temporary.emplace(std::move(created));
     return temporary->directory();
   }
   if (!options.out.empty()) return cluster::RunDirectory::create_at(options.out);
-  return cluster::RunDirectory::create_next("runs", job.name);
+  return cluster::RunDirectory::create_next("runs", request.parsed.job.name);
 }
 
 void print_result(const TrainOptions& options, const cluster::Report& report,
@@ -64,6 +96,8 @@ void say_goodbye(const TrainOptions& options, const Surroundings& around,
 
 Result<int> run_job(const TrainOptions& options, const Surroundings& around) {
   TANDEM_ASSIGN(LoadedJob loaded, load_job(options.job, options.overrides));
+  TANDEM_ASSIGN(std::optional<collective::JoinOptions> place, find_place(around));
+  TANDEM_TRY(place_job(loaded.parsed.job, place));
   const std::string text = job::print(loaded.parsed.job);
   if (options.print_job) {
     print_out(text);
@@ -79,20 +113,21 @@ Result<int> run_job(const TrainOptions& options, const Surroundings& around) {
   request.limits = options.limits;
   request.rehearsal = options.dry_run ? cluster::Rehearsal::kDryRun : cluster::Rehearsal::kNo;
   request.version = around.version;
+  request.place = place;
 
   // From here on Ctrl-C ends the run in order, so that even a temporary directory is removed.
   TANDEM_ASSIGN(cluster::SignalQueue signals, cluster::SignalQueue::create());
   std::optional<cluster::TemporaryRun> temporary;
-  TANDEM_ASSIGN(const cluster::RunDirectory directory,
-                make_directory(options, request.parsed.job, temporary));
+  TANDEM_ASSIGN(const cluster::RunDirectory directory, make_directory(options, request, temporary));
   BackgroundWriter writer(STDERR_FILENO);
   Display display(
-      request.parsed.job, request.kernels, style_of(options, around),
+      request.parsed.job, request.kernels,
+      style_of(around, is_follower(place) ? Detail::kQuiet : options.detail),
       {[&writer](Weight weight, std::string_view shown) { return writer.write(weight, shown); },
        [] { return std::chrono::steady_clock::now(); }, terminal_width});
   const cluster::Report report = cluster::run(request, directory, signals, display);
   say_goodbye(options, around, report, directory, display, writer);
-  print_result(options, report, directory);
+  if (!is_follower(place)) print_result(options, report, directory);
   return cluster::exit_code(report);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collective/join.h"
 #include "train/generate.h"
 #include "train/trainer.h"
 
@@ -17,6 +18,8 @@ struct TrainOptions {
   std::filesystem::path run_directory;
   std::filesystem::path base_directory;
   int control = -1;  // The socket to the node.
+  collective::JoinOptions join;
+  int arena = -1;  // Shared memory, when the workers of this host meet there.
   train::Rehearsal rehearsal = train::Rehearsal::kNo;
 };
 

@@ -63,9 +63,10 @@ Status eval(const EvalOptions& options) {
         Code::kInvalidArgument,
         fmt::format("the {} part of the data is empty; choose another with --part", options.part));
   }
-  TANDEM_ASSIGN(const train::Evaluation evaluation,
-                train::evaluate(*trained.model, part, trained.job.data.prefetch, {}));
-  show(options, evaluation);
+  collective::Group alone;
+  TANDEM_ASSIGN(const auto evaluation,
+                train::evaluate(*trained.model, part, trained.job.data.prefetch, alone, {}));
+  show(options, *evaluation);
   return {};
 }
 

@@ -18,6 +18,13 @@ void add_train(CLI::App& app, Status& status) {
   command->add_option("--run", options->run_directory)->required();
   command->add_option("--base-directory", options->base_directory)->required();
   command->add_option("--control", options->control)->required();
+  command->add_option("--rank", options->join.rank);
+  command->add_option("--workers", options->join.size);
+  command->add_option("--engine", options->join.engine);
+  command->add_option("--arena", options->arena);
+  command->add_option("--store-host", options->join.address);
+  command->add_option("--store-port", options->join.port);
+  command->add_flag("--store-served", options->join.served);
   const CLI::Option* dry_run = command->add_flag("--dry-run");
   command->callback([options, dry_run, &status] {
     if (dry_run->count() > 0) options->rehearsal = train::Rehearsal::kOneStep;

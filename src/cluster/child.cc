@@ -67,7 +67,7 @@ struct Launch {
   char* const* arguments;
   char* const* environment;
   pid_t parent;
-  int null, output, errors, control;
+  int null, output, errors, control, inherited;  // inherited: -1 when there is none.
   int failure;  // Takes errno when exec fails; closed by a successful exec.
 };
 
@@ -81,7 +81,7 @@ bool place(int from, int to) {
 // A copy of `fd` above the numbers that the child gives a meaning to, so that place() overwrites
 // none of them.
 int lift(int fd) {
-  return ::fcntl(fd, F_DUPFD_CLOEXEC, kControlDescriptor + 1);
+  return ::fcntl(fd, F_DUPFD_CLOEXEC, kInheritedDescriptor + 1);
 }
 
 void reset_signals() {
@@ -106,18 +106,22 @@ void reset_signals() {
     ::_exit(127);
   };
   const int null = lift(launch.null), output = lift(launch.output), errors = lift(launch.errors),
-            control = lift(launch.control);
-  if (failure < 0 || null < 0 || output < 0 || errors < 0 || control < 0) give_up();
+            control = lift(launch.control),
+            inherited = launch.inherited < 0 ? -1 : lift(launch.inherited);
+  if (failure < 0 || null < 0 || output < 0 || errors < 0 || control < 0 ||
+      (inherited < 0 && launch.inherited >= 0))
+    give_up();
   if (::setpgid(0, 0) != 0) give_up();
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up();
   // The parent may have died before the line above; then nobody would ever end this process.
   if (::getppid() != launch.parent) ::_exit(127);
   reset_signals();
   if (!place(null, 0) || !place(output, 1) || !place(errors, 2) ||
-      !place(control, kControlDescriptor))
+      !place(control, kControlDescriptor) ||
+      (inherited >= 0 && !place(inherited, kInheritedDescriptor)))
     give_up();
   // Whatever else our own parent left open is not the child's business.
-  ::close_range(kControlDescriptor + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  ::close_range(kControlDescriptor + (inherited >= 0 ? 2 : 1), ~0U, CLOSE_RANGE_CLOEXEC);
   ::execve(launch.program, launch.arguments, launch.environment);
   give_up();
   std::abort();
@@ -167,6 +171,7 @@ Result<Child> Child::start(const Command& command) {
                       output.theirs.get(),
                       errors.theirs.get(),
                       control.theirs.get(),
+                      command.inherited,
                       failure.theirs.get()};
 
   Child child;

@@ -1,7 +1,7 @@
 // A child process that cannot be left behind: it has its own process group, dies with the thread
 // that started it (PR_SET_PDEATHSIG), is noticed through a pidfd when it ends, and is killed and
-// reaped by the destructor at the latest. It inherits four descriptors: /dev/null as stdin, pipes
-// as stdout and stderr, and one end of a socket pair.
+// reaped by the destructor at the latest. It inherits /dev/null as stdin, pipes as stdout and
+// stderr, one end of a socket pair, and one descriptor more if asked for.
 //
 // Belongs to the thread that started it, which must live as long as the child shall.
 #pragma once
@@ -20,11 +20,14 @@ namespace tandem::cluster {
 
 // The number under which a child finds its end of the control socket.
 inline constexpr int kControlDescriptor = 3;
+// And Command::inherited, when there is one.
+inline constexpr int kInheritedDescriptor = 4;
 
 struct Command {
   std::filesystem::path program;
   std::vector<std::string> arguments;    // Without the program's own name.
   std::vector<std::string> environment;  // All of it, as NAME=value.
+  int inherited = -1;                    // A descriptor to pass on as kInheritedDescriptor.
 };
 
 // How a process ended.

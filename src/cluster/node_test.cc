@@ -23,11 +23,11 @@ using std::chrono::seconds;
 // Remembers everything, and does what a test asks for when something comes.
 class Log : public WorkerListener {
  public:
-  Status message(const wire::WorkerMessage& message) override {
+  Status message(int, const wire::WorkerMessage& message) override {
     messages.push_back(message);
     return on_message ? on_message() : Status();
   }
-  Status line(Stream stream, std::string_view text) override {
+  Status line(int, Stream stream, std::string_view text) override {
     lines.push_back((stream == Stream::kErrors ? "E " : "O ") + std::string(text));
     return on_line ? on_line() : Status();
   }
@@ -46,11 +46,12 @@ class Node : public testing::Test {
   WorkerEnd run(const std::string& script) {
     auto signals = SignalQueue::create();
     EXPECT_TRUE(signals.ok());
-    auto end = run_worker(shell(script), limits, *signals, log);
-    EXPECT_TRUE(end.ok());
-    if (!end.ok()) return {};
-    expect_nobody_left(end->pid);
-    return *end;
+    const std::vector<Command> commands = {shell(script)};
+    auto ends = run_workers(commands, limits, *signals, log);
+    EXPECT_TRUE(ends.ok());
+    if (!ends.ok()) return {};
+    expect_nobody_left(ends->front().pid);
+    return ends->front();
   }
   // The worker's own children were killed with it. They are ours now (see SetUp), so that waiting
   // shows their end.
@@ -187,7 +188,8 @@ TEST_F(Node, AClosedControlSocketIsNoReasonToSpinOrEnd) {
 TEST_F(Node, ReportsAMissingWorker) {
   auto signals = SignalQueue::create();
   ASSERT_TRUE(signals.ok());
-  const auto end = run_worker({scratch.path() / "absent", {}, {}}, limits, *signals, log);
+  const std::vector<Command> commands = {{scratch.path() / "absent", {}, {}}};
+  const auto end = run_workers(commands, limits, *signals, log);
   ASSERT_FALSE(end.ok());
   EXPECT_EQ(end.error().code(), Code::kNotFound);
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "base/text.h"
@@ -48,7 +49,7 @@ RunStatus status_named(std::string_view name) {
 }
 
 Outcome failed(Error error) {
-  return {RunStatus::kFailed, error.message(), error, false};
+  return {RunStatus::kFailed, error.message(), error, std::nullopt};
 }
 
 // What the worker says of a key is shown at the user's own text: job.toml in the run directory,
@@ -56,65 +57,126 @@ Outcome failed(Error error) {
 Outcome failed(const wire::Failed& words, const job::ParsedJob& job) {
   const std::string message =
       words.key().empty() ? words.message() : job::point_at(job, words.key(), words.message(), "");
-  return {RunStatus::kFailed, words.message(), Error(code_named(words.code()), message), false};
+  return {RunStatus::kFailed, words.message(), Error(code_named(words.code()), message),
+          std::nullopt};
 }
 
 double seconds(std::chrono::milliseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-Outcome timed_out(const WorkerEnd& end, const Limits& limits, const LastWords& words) {
-  if (end.cause == Cause::kStartTimeout) {
+// One worker as the messages below need it.
+struct Subject {
+  std::size_t number;
+  const WorkerEnd& end;
+  const Words& words;
+  const std::string& log_path;
+
+  std::string name() const { return fmt::format("{} (pid {})", worker_name(number), end.pid); }
+};
+
+Outcome timed_out(const Subject& worker, const Limits& limits) {
+  if (worker.end.cause == Cause::kStartTimeout) {
     return failed(Error(
         Code::kTimeout,
-        fmt::format("{} (pid {}) had not loaded its job and data after {} and was killed.\n"
+        fmt::format("{} had not loaded its job and data after {} and was killed.\n"
                     "If the data is large, give it longer with --start-timeout; its log is {}",
-                    kWorkerName, end.pid, human_seconds(seconds(limits.start)), words.log_path)));
+                    worker.name(), human_seconds(seconds(limits.start)), worker.log_path)));
   }
   return failed(
       Error(Code::kTimeout,
-            fmt::format("{} (pid {}) said nothing for {} {} and was killed.\n"
+            fmt::format("{} said nothing for {} {} and was killed.\n"
                         "If a step takes that long, give it longer with --timeout; its log is {}",
-                        kWorkerName, end.pid, human_seconds(seconds(limits.silence)),
-                        place(words.progress), words.log_path)));
+                        worker.name(), human_seconds(seconds(limits.silence)),
+                        place(worker.words.progress), worker.log_path)));
 }
 
-Outcome lost(const WorkerEnd& end, const LastWords& words) {
-  const std::string who = fmt::format("{} (pid {})", kWorkerName, end.pid);
+Outcome lost(const Subject& worker, const std::string& witness) {
+  const std::string who = worker.name();
+  const Exit& exit = worker.end.exit;
   Outcome outcome;
-  if (end.exit.by_signal) {
-    outcome =
-        failed(Error(Code::kPeerLost,
-                     fmt::format("{} was killed by signal {} ({}) {}.\n{}. Its log is {}", who,
-                                 end.exit.number, signal_name(end.exit.number),
-                                 place(words.progress), advice(end.exit.number), words.log_path)));
+  if (exit.by_signal) {
+    outcome = failed(
+        Error(Code::kPeerLost,
+              fmt::format("{} was killed by signal {} ({}) {}.\n{}{}. Its log is {}", who,
+                          exit.number, signal_name(exit.number), place(worker.words.progress),
+                          witness, advice(exit.number), worker.log_path)));
   } else {
     outcome = failed(Error(
         Code::kPeerLost,
-        fmt::format("{} ended with exit code {} {} without reporting a result.\nIts log is {}", who,
-                    end.exit.number, place(words.progress), words.log_path)));
+        fmt::format("{} ended with exit code {} {} without reporting a result.\n{}Its log is {}",
+                    who, exit.number, place(worker.words.progress), witness, worker.log_path)));
   }
-  outcome.lost = true;
+  outcome.lost = worker.number;
   return outcome;
+}
+
+// What another worker said when it missed the lost one: it knows the step and the bucket.
+std::string witness_of(std::span<const Words> words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i].failed.has_value())
+      return fmt::format("{} says: {}.\n", worker_name(i), words[i].failed->message());
+  }
+  return "";
+}
+
+// That a worker failed because another did.
+bool is_echo(const wire::Failed& words) {
+  const Code code = code_named(words.code());
+  return code == Code::kPeerLost || code == Code::kTimeout;
+}
+
+// All ended; every worker must have come to the same weights.
+Outcome finished(std::span<const Words> words) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i].finished->weights_hash() == words[0].finished->weights_hash()) continue;
+    return failed(
+        Error(Code::kInternal,
+              fmt::format("{} ended with other weights ({}) than worker 0 ({}): this is a "
+                          "bug in Tandem; please report it with the job",
+                          worker_name(i), words[i].finished->weights_hash(),
+                          words[0].finished->weights_hash())));
+  }
+  return {status_named(words[0].finished->status()), words[0].finished->reason(), std::nullopt,
+          std::nullopt};
 }
 
 }  // namespace
 
-Outcome judge(const WorkerEnd& end, const Limits& limits, const LastWords& words) {
-  // What could not be recorded makes the run's files incomplete, whatever the worker reached.
-  if (end.failure.has_value()) return failed(*end.failure);
-  if (words.finished.has_value()) {
-    return {status_named(words.finished->status()), words.finished->reason(), std::nullopt, false};
+Outcome judge(std::span<const WorkerEnd> ends, const Limits& limits, const LastWords& said) {
+  const auto subject = [&](std::size_t i) {
+    return Subject{i, ends[i], said.words[i], said.log_paths[i]};
+  };
+  // What could not be recorded makes the run's files incomplete, whatever the workers reached.
+  for (const WorkerEnd& end : ends) {
+    if (end.failure.has_value()) return failed(*end.failure);
   }
+  if (std::all_of(said.words.begin(), said.words.end(),
+                  [](const Words& words) { return words.finished.has_value(); }))
+    return finished(said.words);
   // A worker that fails because it was told to end did not fail.
-  if (end.cause == Cause::kCancelled) {
-    return {RunStatus::kCancelled, fmt::format("cancelled by the user {}", place(words.progress)),
-            std::nullopt, false};
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i].cause != Cause::kCancelled) continue;
+    return {RunStatus::kCancelled,
+            fmt::format("cancelled by the user {}", place(said.words[0].progress)), std::nullopt,
+            std::nullopt};
   }
-  if (words.failed.has_value()) return failed(*words.failed, words.job);
-  if (end.cause == Cause::kStartTimeout || end.cause == Cause::kSilence)
-    return timed_out(end, limits, words);
-  return lost(end, words);
+  for (const Words& words : said.words) {
+    if (words.failed.has_value() && !is_echo(*words.failed)) return failed(*words.failed, said.job);
+  }
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i].cause == Cause::kStartTimeout || ends[i].cause == Cause::kSilence)
+      return timed_out(subject(i), limits);
+  }
+  // Of those that said nothing, one that the node killed was only waited for.
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const bool silent = !said.words[i].finished.has_value() && !said.words[i].failed.has_value();
+    if (silent && ends[i].order != Order::kKill) return lost(subject(i), witness_of(said.words));
+  }
+  for (const Words& words : said.words) {
+    if (words.failed.has_value()) return failed(*words.failed, said.job);
+  }
+  return lost(subject(0), "");
 }
 
 }  // namespace tandem::cluster

@@ -1,13 +1,16 @@
-// What became of a run, from how its worker ended and what it had said: the decision table between
-// a process and a report. Pure functions.
+// What became of a run, from how its workers ended and what they had said: the decision table
+// between a process and a report. Pure functions.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "cluster/node.h"
 #include "cluster/report.h"
+#include "cluster/words.h"
 #include "job/parse.h"
 
 namespace tandem::cluster {
@@ -15,19 +18,18 @@ namespace tandem::cluster {
 struct Outcome {
   RunStatus status = RunStatus::kFailed;
   std::string reason;
-  std::optional<Error> error;  // With kFailed.
-  bool lost = false;           // The worker died without saying why.
+  std::optional<Error> error;       // With kFailed.
+  std::optional<std::size_t> lost;  // The worker that died without saying why.
 };
 
-// What the worker had said by its end, and where the rest can be read.
+// What the workers had said by their ends, and where the rest can be read.
 struct LastWords {
-  const std::optional<wire::Progress>& progress;
-  const std::optional<wire::Finished>& finished;
-  const std::optional<wire::Failed>& failed;
-  const job::ParsedJob& job;  // That a Failed's key is a key of.
-  std::string log_path;
+  std::span<const Words> words;  // By worker.
+  const job::ParsedJob& job;     // That a Failed's key is a key of.
+  std::vector<std::string> log_paths;
 };
 
-Outcome judge(const WorkerEnd& end, const Limits& limits, const LastWords& words);
+// Of several workers that failed, the one that the others only missed is to blame.
+Outcome judge(std::span<const WorkerEnd> ends, const Limits& limits, const LastWords& said);
 
 }  // namespace tandem::cluster

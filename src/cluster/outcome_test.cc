@@ -12,7 +12,8 @@ namespace {
 class Judge : public testing::Test {
  protected:
   Outcome judged() const {
-    return judge(end, Limits(), {progress, finished, failed, job, "runs/x-1/worker-0.log"});
+    const Words words{progress, finished, failed, {}};
+    return judge({&end, 1}, Limits(), {{&words, 1}, job, {"runs/x-1/worker-0.log"}});
   }
   Code code() const {
     const Outcome outcome = judged();
@@ -44,12 +45,12 @@ TEST_F(Judge, ADeathNamesWhoWhenHowAndWhere) {
        {"worker 0 (pid 42)", "signal 9 (SIGKILL)", "step 812, epoch 4", "dmesg", "worker-0.log"}) {
     EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
   }
-  EXPECT_TRUE(judged().lost);
+  EXPECT_EQ(judged().lost, 0U);
 }
 
 TEST_F(Judge, AnExitWithoutAResultIsALostWorkerEvenWithCodeZero) {
   EXPECT_EQ(code(), Code::kPeerLost);
-  EXPECT_TRUE(judged().lost);
+  EXPECT_EQ(judged().lost, 0U);
 }
 
 TEST_F(Judge, AFailedMessageDecidesTheCode) {
@@ -59,7 +60,7 @@ TEST_F(Judge, AFailedMessageDecidesTheCode) {
   end.exit = {false, 10};
   EXPECT_EQ(code(), Code::kDiverged);
   EXPECT_EQ(judged().error->message(), "loss is NaN");
-  EXPECT_FALSE(judged().lost);
+  EXPECT_FALSE(judged().lost.has_value());
   failed->set_code("from the future");
   EXPECT_EQ(code(), Code::kInternal);
 }

@@ -18,35 +18,44 @@ double per_second(std::int64_t samples, double seconds) {
 
 }  // namespace
 
-Result<Recorder> Recorder::create(const RunDirectory& directory) {
+Result<Recorder> Recorder::create(const RunDirectory& directory, std::int64_t workers) {
   TANDEM_ASSIGN(LineFile metrics, LineFile::create(directory.metrics()));
   TANDEM_ASSIGN(LineFile events, LineFile::create(directory.events()));
-  TANDEM_ASSIGN(LineFile log, LineFile::create(directory.worker_log(0)));
-  return Recorder(std::move(metrics), std::move(events), std::move(log));
+  std::vector<LineFile> logs;
+  for (int worker = 0; worker < workers; ++worker) {
+    TANDEM_ASSIGN(LineFile log, LineFile::create(directory.worker_log(worker)));
+    logs.push_back(std::move(log));
+  }
+  return Recorder(std::move(metrics), std::move(events), std::move(logs));
 }
 
 double Recorder::elapsed_s() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-Status Recorder::message(const wire::WorkerMessage& message) {
+// Workers compute the same losses; what the first says is recorded.
+Status Recorder::message(std::size_t worker, const wire::WorkerMessage& message) {
+  Status status = worker == 0 ? record_news(message) : Status();
+  Words& words = words_[worker];
+  if (message.has_progress()) words.progress = message.progress();
+  if (message.has_finished()) words.finished = message.finished();
+  if (message.has_failed()) words.failed = message.failed();
+  return status;
+}
+
+Status Recorder::record_news(const wire::WorkerMessage& message) {
   switch (message.body_case()) {
-    case wire::WorkerMessage::kStarted:
-      return {};  // A run that has started shows it by what follows.
     case wire::WorkerMessage::kProgress:
       return record(message.progress());
     case wire::WorkerMessage::kEvaluated:
       return record(message.evaluated());
     case wire::WorkerMessage::kEvent:
-      return event(message.event().kind(), kWorkerName, message.event().detail());
-    case wire::WorkerMessage::kFinished:
-      finished_ = message.finished();
-      return {};
+      return event(message.event().kind(), worker_name(0), message.event().detail());
+    case wire::WorkerMessage::kStarted:   // A run that has started shows it by what follows.
+    case wire::WorkerMessage::kFinished:  // The report tells these.
     case wire::WorkerMessage::kFailed:
-      failed_ = message.failed();
+    case wire::WorkerMessage::BODY_NOT_SET:  // Of a newer worker; nothing here depends on it.
       return {};
-    case wire::WorkerMessage::BODY_NOT_SET:
-      return {};  // Of a newer worker; nothing here depends on it.
   }
   return {};
 }
@@ -55,9 +64,9 @@ Status Recorder::record(const wire::Progress& progress) {
   // A worker says something at least once a second while it trains, evaluates and saves; with
   // nothing new to say it repeats its last Progress. That shows that it lives and is no new
   // measurement.
-  const bool repeated = progress_.has_value() && progress_->step() == progress.step() &&
-                        progress_->epoch() == progress.epoch();
-  progress_ = progress;
+  const auto& last = words_[0].progress;
+  const bool repeated =
+      last.has_value() && last->step() == progress.step() && last->epoch() == progress.epoch();
   if (repeated) return {};
   return metrics_file_.append(one_line(
       {{"t_s", elapsed_s()},
@@ -81,10 +90,11 @@ Status Recorder::record(const wire::Evaluated& evaluated) {
   return metrics_file_.append(one_line(json));
 }
 
-Status Recorder::line(std::string_view text) {
-  last_lines_.emplace_back(text);
-  if (last_lines_.size() > kLastLines) last_lines_.pop_front();
-  return log_file_.append(text);
+Status Recorder::line(std::size_t worker, std::string_view text) {
+  std::deque<std::string>& lines = words_[worker].last_lines;
+  lines.emplace_back(text);
+  if (lines.size() > kLastLines) lines.pop_front();
+  return logs_[worker].append(text);
 }
 
 Status Recorder::event(std::string_view kind, std::string_view who, std::string_view detail) {

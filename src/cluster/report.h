@@ -14,9 +14,6 @@
 
 namespace tandem::cluster {
 
-// What messages and events call the one worker of a run.
-inline constexpr std::string_view kWorkerName = "worker 0";
-
 enum class RunStatus : std::uint8_t { kFinished, kConverged, kFailed, kCancelled };
 
 // "finished", "converged", "failed", "cancelled".

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "cluster/environment.h"
+#include "cluster/meeting.h"
 #include "cluster/outcome.h"
 
 namespace tandem::cluster {
@@ -17,14 +18,14 @@ class Listener : public WorkerListener {
  public:
   Listener(Recorder& recorder, RunView& view) : recorder_(recorder), view_(view) {}
 
-  Status message(const wire::WorkerMessage& message) override {
-    Status status = recorder_.message(message);
-    view_.message(message);
+  Status message(int worker, const wire::WorkerMessage& message) override {
+    Status status = recorder_.message(static_cast<std::size_t>(worker), message);
+    if (worker == 0) view_.message(message);
     return status;
   }
-  Status line(Stream stream, std::string_view text) override {
-    Status status = recorder_.line(text);
-    view_.line(stream, text);
+  Status line(int worker, Stream stream, std::string_view text) override {
+    Status status = recorder_.line(static_cast<std::size_t>(worker), text);
+    view_.line(worker, stream, text);
     return status;
   }
   void stopping(Order order, Cause cause) override { view_.stopping(order, cause); }
@@ -91,9 +92,10 @@ std::string inside(const RunDirectory& directory, const std::string& path) {
   return error || relative.empty() || *relative.begin() == ".." ? path : relative.string();
 }
 
-// What was done: as the worker summed it up, or as far as it had told.
+// What was done: as the first worker summed it up, or as far as it had told.
 void add_work(Report& report, const Recorder& recorder, const RunDirectory& directory) {
-  if (const auto& finished = recorder.finished()) {
+  const Words& words = recorder.words()[0];
+  if (const auto& finished = words.finished) {
     report.steps = finished->steps();
     report.epochs = finished->epochs();
     report.samples = finished->samples();
@@ -106,7 +108,7 @@ void add_work(Report& report, const Recorder& recorder, const RunDirectory& dire
     }
     return;
   }
-  if (const auto& progress = recorder.progress()) {
+  if (const auto& progress = words.progress) {
     report.steps = progress->step();
     report.epochs = progress->epoch();
     report.samples = progress->samples();
@@ -118,28 +120,45 @@ void add_work(Report& report, const Recorder& recorder, const RunDirectory& dire
   }
 }
 
-// Starts the worker, waits for its end and writes both into the report. An Error when there was
-// nothing to wait for.
-Status run_recorded(const RunRequest& request, const RunDirectory& directory, SignalQueue& signals,
-                    RunView& view, Recorder& recorder, Report& report) {
-  Listener listener(recorder, view);
-  const Command command = worker_command(request, directory);
-  TANDEM_ASSIGN(const WorkerEnd end, run_worker(command, request.limits, signals, listener));
-  report.workers = {1, 1};
-  report.sent.control = end.control_bytes;
+// Bytes that the workers told of, and those of their control sockets.
+void add_traffic(Report& report, const Recorder& recorder, std::span<const WorkerEnd> ends) {
+  for (const Words& words : recorder.words()) {
+    if (!words.finished.has_value()) continue;
+    report.sent.gradients += words.finished->bytes_sent();
+    report.received.gradients += words.finished->bytes_received();
+    report.engine = words.finished->engine();
+  }
+  for (const WorkerEnd& end : ends) report.sent.control += end.control_bytes;
+}
 
-  Outcome outcome = judge(end, request.limits,
-                          {recorder.progress(), recorder.finished(), recorder.failed(),
-                           request.parsed, directory.worker_log(0).string()});
+// Starts the workers, waits for their end and writes both into the report. An Error when there was
+// nothing to wait for.
+Status run_recorded(const RunRequest& request, const RunDirectory& directory,
+                    const Meeting& meeting, SignalQueue& signals, RunView& view, Recorder& recorder,
+                    Report& report) {
+  std::vector<Command> commands;
+  LastWords said{recorder.words(), request.parsed, {}};
+  for (int worker = 0; worker < meeting.workers(); ++worker) {
+    commands.push_back(worker_command(request, directory));
+    meeting.introduce(worker, commands.back());
+    said.log_paths.push_back(directory.worker_log(worker).string());
+  }
+  Listener listener(recorder, view);
+  TANDEM_ASSIGN(const std::vector<WorkerEnd> ends,
+                run_workers(commands, request.limits, signals, listener));
+  report.workers = {request.parsed.job.cluster.workers, request.parsed.job.cluster.workers};
+  add_traffic(report, recorder, ends);
+
+  Outcome outcome = judge(ends, request.limits, said);
   if (outcome.lost) {
-    report.workers.end = 0;
-    view.lost(recorder.last_lines());
+    --report.workers.end;
+    view.lost(*outcome.lost, recorder.words()[*outcome.lost].last_lines);
   }
   report.status = outcome.status;
   report.reason = std::move(outcome.reason);
   report.error = std::move(outcome.error);
   add_work(report, recorder, directory);
-  if (outcome.lost) return recorder.event("lost", kWorkerName, report.reason);
+  if (outcome.lost) return recorder.event("lost", worker_name(*outcome.lost), report.reason);
   if (report.status == RunStatus::kCancelled)
     return recorder.event("cancelled", "user", report.reason);
   return {};
@@ -153,8 +172,10 @@ Report run(const RunRequest& request, const RunDirectory& directory, SignalQueue
   Report report = blank_report(request);
   const auto attempt = [&]() -> Status {
     TANDEM_TRY(write_file_atomic(directory.job(), request.job_text));
-    TANDEM_ASSIGN(Recorder recorder, Recorder::create(directory));
-    Status status = run_recorded(request, directory, signals, view, recorder, report);
+    TANDEM_ASSIGN(const Meeting meeting,
+                  Meeting::create(request.parsed.job.cluster, request.place));
+    TANDEM_ASSIGN(Recorder recorder, Recorder::create(directory, meeting.workers()));
+    Status status = run_recorded(request, directory, meeting, signals, view, recorder, report);
     report.events = recorder.events();
     return status;
   };

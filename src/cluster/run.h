@@ -1,9 +1,10 @@
-// One run of a job on this machine: writes the run directory, starts the worker through the node,
-// records what it says and ends with a report, whatever happens. Everything happens on the calling
-// thread.
+// One run of a job on this machine: writes the run directory, starts the workers through the
+// node, records what they say and ends with a report, whatever happens. Everything happens on the
+// calling thread.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "cluster/recorder.h"
 #include "cluster/report.h"
 #include "cluster/run_directory.h"
+#include "collective/join.h"
 #include "job/parse.h"
 
 namespace tandem::cluster {
@@ -26,6 +28,7 @@ struct RunRequest {
   std::vector<std::string> environment;  // Ours; the worker's is made from it.
   Kernels kernels;
   Limits limits;
+  std::optional<collective::JoinOptions> place;  // When this run is one rank of many.
   Rehearsal rehearsal = Rehearsal::kNo;
   std::string version;
 };
@@ -35,13 +38,14 @@ class RunView {
  public:
   virtual ~RunView() = default;
 
+  // Of worker 0, which speaks for all.
   virtual void message(const wire::WorkerMessage& message) = 0;
-  virtual void line(Stream stream, std::string_view text) = 0;
+  virtual void line(int worker, Stream stream, std::string_view text) = 0;
   virtual void stopping(Order order, Cause cause) = 0;
   virtual void resumed() = 0;
   virtual void tick() = 0;
-  // The worker died without saying why; these are the last lines that it printed.
-  virtual void lost(const std::deque<std::string>& last_lines) = 0;
+  // A worker died without saying why; these are the last lines that it printed.
+  virtual void lost(std::size_t worker, const std::deque<std::string>& last_lines) = 0;
 };
 
 // Runs the job in `directory`. Never fails as a call: an error is in the report, which is also in

@@ -18,11 +18,11 @@ using Json = nlohmann::json;
 class SilentView : public RunView {
  public:
   void message(const wire::WorkerMessage&) override {}
-  void line(Stream, std::string_view) override {}
+  void line(int, Stream, std::string_view) override {}
   void stopping(Order, Cause) override {}
   void resumed() override {}
   void tick() override {}
-  void lost(const std::deque<std::string>& last_lines) override {
+  void lost(std::size_t, const std::deque<std::string>& last_lines) override {
     lines.assign(last_lines.begin(), last_lines.end());
   }
 

@@ -34,15 +34,15 @@ Loader::Loader(const Dataset& dataset, const Sampler& sampler, LoadRange range,
   start(sampler.most_lane_samples(), threads);
 }
 
-Loader::Loader(const Dataset& dataset, std::int64_t batch, std::int64_t threads)
+Loader::Loader(const Dataset& dataset, std::int64_t batch, std::int64_t threads, BatchShare share)
     : dataset_(dataset) {
-  TANDEM_CHECK(batch >= 1);
-  const std::int64_t size = dataset.size();
-  items_ = size / batch + (size % batch != 0);
-  plan_ = [size, batch](std::int64_t item, LoadedBatch& place,
-                        std::vector<std::uint32_t>& indices) {
-    place.step = item;
-    const std::int64_t first = item * batch;
+  TANDEM_CHECK(batch >= 1 && share.first >= 0 && share.first < share.every);
+  const std::int64_t size = dataset.size(), batches = size / batch + (size % batch != 0);
+  items_ = batches > share.first ? (batches - share.first - 1) / share.every + 1 : 0;
+  plan_ = [size, batch, share](std::int64_t item, LoadedBatch& place,
+                               std::vector<std::uint32_t>& indices) {
+    place.step = share.first + item * share.every;
+    const std::int64_t first = place.step * batch;
     indices.resize(static_cast<std::size_t>(std::min(batch, size - first)));
     std::iota(indices.begin(), indices.end(), static_cast<std::uint32_t>(first));
   };

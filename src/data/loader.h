@@ -27,6 +27,12 @@ struct LoadRange {
   std::int64_t last_lane = 1;
 };
 
+// Which batches of a pass are ours: number `first` and every so many after it.
+struct BatchShare {
+  std::int64_t first = 0;
+  std::int64_t every = 1;
+};
+
 struct LoadedBatch {
   std::int64_t epoch = 0;  // 0 when loading in index order.
   std::int64_t step = 0;   // Within the epoch; the batch's number when loading in index order.
@@ -41,9 +47,9 @@ class Loader {
   // sampler's.
   Loader(const Dataset& dataset, const Sampler& sampler, LoadRange range, std::int64_t threads);
 
-  // The whole data set once, in index order, in batches of `batch` samples (the last may be short).
-  // REQUIRES: `dataset` outlives this; batch is at least 1.
-  Loader(const Dataset& dataset, std::int64_t batch, std::int64_t threads);
+  // A share of one pass over the data set in index order, in batches of `batch` samples (the last
+  // may be short). REQUIRES: `dataset` outlives this; batch is at least 1.
+  Loader(const Dataset& dataset, std::int64_t batch, std::int64_t threads, BatchShare share = {});
 
   ~Loader();
   Loader(const Loader&) = delete;

@@ -44,6 +44,9 @@ struct Cluster {
   std::int64_t workers = 1;
   std::int64_t lanes = 0;  // 0: as many as workers.
   std::string strategy = "allreduce";
+  std::string engine = "auto";    // auto, shm, gloo, mpi.
+  double timeout_s = 60;          // How long a worker waits for another inside a step.
+  std::int64_t bucket_bytes = 0;  // Gradients summed together; 0: what was measured to be best.
 };
 
 struct Job {

@@ -194,8 +194,8 @@ std::vector<Key> cluster_keys() {
   return {
       {.path = "cluster.workers",
        .field = cluster<&Cluster::workers>(),
-       .meaning = "Worker processes. This version runs one.",
-       .range = from_to(1, kMostWidth)},
+       .meaning = "Worker processes.",
+       .range = from_to(1, kMostWorkers)},
       {.path = "cluster.lanes",
        .field = cluster<&Cluster::lanes>(),
        .meaning = "Data-parallel slots that share a batch; the result depends on them, not on the "
@@ -206,6 +206,22 @@ std::vector<Key> cluster_keys() {
        .field = cluster<&Cluster::strategy>(),
        .meaning = "How the lanes' gradients meet.",
        .words = {{"allreduce", "they are summed in every step"}}},
+      {.path = "cluster.engine",
+       .field = cluster<&Cluster::engine>(),
+       .meaning = "What moves gradients between workers. It does not change the result.",
+       .words = {{"auto", "shared memory on one host, Gloo between hosts"},
+                 {"shm", "shared memory; all workers must be on one host"},
+                 {"gloo", "Gloo over TCP"},
+                 {"mpi", "MPI; only under `mpirun` or `srun`"}}},
+      {.path = "cluster.timeout_s",
+       .field = cluster<&Cluster::timeout_s>(),
+       .meaning = "Seconds that a worker waits for another inside a step before it gives up.",
+       .range = from_to(0.1, 86400)},
+      {.path = "cluster.bucket_bytes",
+       .field = cluster<&Cluster::bucket_bytes>(),
+       .meaning = "Gradients that are summed together, in bytes, while backward goes on; 0: 1 MiB. "
+                  "It does not change the result.",
+       .range = from_to(0, std::int64_t{1} << 30)},
   };
 }
 

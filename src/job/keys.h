@@ -50,6 +50,7 @@ inline constexpr Range kShare = {.least = 0, .most = 1, .open_most = true};
 // Limits that no real job meets; they keep sums and products of sizes far from overflow.
 inline constexpr double kMostCount = 1e12;
 inline constexpr double kMostWidth = 65536;
+inline constexpr double kMostWorkers = 4096;
 inline constexpr double kMostThreads = 1024;
 
 std::vector<Key> model_keys();

@@ -58,6 +58,9 @@ report_every_s = 1
 workers = 1
 lanes = 1
 strategy = "allreduce"
+engine = "auto"
+timeout_s = 60
+bucket_bytes = 0
 )");
 }
 

@@ -120,19 +120,19 @@ std::optional<Broken> accuracy_needs_classes(const Job& job) {
                 "use \"loss\""};
 }
 
-std::optional<Broken> one_worker(const Job& job) {
-  if (job.cluster.workers == 1) return std::nullopt;
-  return Broken{"cluster.workers",
-                fmt::format("this version runs one worker process, not {}", job.cluster.workers),
-                "use `lanes` for data-parallel slots inside it"};
+std::optional<Broken> every_worker_has_a_lane(const Job& job) {
+  if (job.cluster.lanes == 0 || job.cluster.workers <= job.cluster.lanes) return std::nullopt;
+  return Broken{
+      "cluster.workers",
+      fmt::format("{} workers cannot share {} lanes", job.cluster.workers, job.cluster.lanes),
+      "each worker needs at least one lane: use fewer workers or more `lanes`"};
 }
 
 std::optional<Broken> lanes_share_a_batch(const Job& job) {
-  if (job.cluster.lanes <= job.train.batch) return std::nullopt;
-  return Broken{
-      "cluster.lanes",
-      fmt::format("{} lanes cannot share a batch of {}", job.cluster.lanes, job.train.batch),
-      "each lane needs at least one sample: use fewer lanes or a larger `train.batch`"};
+  if (job.lanes() <= job.train.batch) return std::nullopt;
+  return Broken{job.cluster.lanes > 0 ? "cluster.lanes" : "cluster.workers",
+                fmt::format("{} lanes cannot share a batch of {}", job.lanes(), job.train.batch),
+                "each lane needs at least one sample: use fewer lanes or a larger `train.batch`"};
 }
 
 std::vector<Rule> rules() {
@@ -149,8 +149,8 @@ std::vector<Rule> rules() {
       {{"train.schedule.min_lr", "train.optimizer.lr"}, schedule_goes_down},
       {{"train.schedule.warmup_steps", "train.steps"}, warmup_ends},
       {{"train.early_stop.metric", "data.task"}, accuracy_needs_classes},
-      {{"cluster.workers"}, one_worker},
-      {{"cluster.lanes", "train.batch"}, lanes_share_a_batch},
+      {{"cluster.workers", "cluster.lanes"}, every_worker_has_a_lane},
+      {{"cluster.lanes", "cluster.workers", "train.batch"}, lanes_share_a_batch},
   };
 }
 

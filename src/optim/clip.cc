@@ -17,7 +17,8 @@ TANDEM_SIMD void clamp_kernel(float* values, std::size_t count, float limit) {
   }
 }
 
-std::span<float> part(std::span<float> gradients, Range range) {
+template <typename T>
+std::span<T> part(std::span<T> gradients, Range range) {
   TANDEM_CHECK(0 <= range.begin && range.begin <= range.end && range.end <= std::ssize(gradients));
   return gradients.subspan(static_cast<std::size_t>(range.begin),
                            static_cast<std::size_t>(range.end - range.begin));
@@ -25,28 +26,31 @@ std::span<float> part(std::span<float> gradients, Range range) {
 
 }  // namespace
 
-Clipping begin_clip(std::span<float> gradients, const ClipConfig& config,
-                    std::span<const Range> trainable) {
-  Clipping result;
-  double squares = 0;
+void clip_by_value(std::span<float> gradients, const ClipConfig& config,
+                   std::span<const Range> trainable) {
+  if (config.value <= 0) return;
   for (const Range& range : trainable) {
     const std::span<float> trained = part(gradients, range);
-    if (config.value > 0) {
-      clamp_kernel(trained.data(), trained.size(), static_cast<float>(config.value));
-    }
-    if (config.norm > 0) squares += sum_of_squares(trained);
+    clamp_kernel(trained.data(), trained.size(), static_cast<float>(config.value));
   }
-  if (config.norm > 0) {
-    result.norm = std::sqrt(squares);
-    const double scale = config.norm / (result.norm + 1e-6);
-    result.scale = scale > 1 ? 1 : scale;
-  }
+}
+
+Clipping clip_by_norm(std::span<const float> gradients, const ClipConfig& config,
+                      std::span<const Range> trainable) {
+  Clipping result;
+  if (config.norm <= 0) return result;
+  double squares = 0;
+  for (const Range& range : trainable) squares += sum_of_squares(part(gradients, range));
+  result.norm = std::sqrt(squares);
+  const double scale = config.norm / (result.norm + 1e-6);
+  result.scale = scale > 1 ? 1 : scale;
   return result;
 }
 
 double clip(std::span<float> gradients, const ClipConfig& config) {
   const Range whole{0, std::ssize(gradients)};
-  const Clipping clipping = begin_clip(gradients, config, std::span(&whole, 1));
+  clip_by_value(gradients, config, std::span(&whole, 1));
+  const Clipping clipping = clip_by_norm(gradients, config, std::span(&whole, 1));
   if (clipping.scale != 1) scale(gradients, static_cast<float>(clipping.scale));
   return clipping.norm;
 }

@@ -14,15 +14,19 @@ struct Clipping {
   double scale = 1;  // What they are still to be multiplied by: pass it to Optimizer::step().
 };
 
-// Clips by value in place, and finds by how much the norm is too large: scale = min(1, norm limit /
-// (norm + 1e-6)). A norm that is not finite gives a scale that is not either, or 0: look at `norm`.
-// Gradients outside `trainable` are neither counted nor changed. REQUIRES: ranges lie inside the
-// gradients.
-Clipping begin_clip(std::span<float> gradients, const ClipConfig& config,
-                    std::span<const Range> trainable);
+// Clips by value, in place. Gradients outside `trainable` are not changed. REQUIRES: ranges lie
+// inside the gradients.
+void clip_by_value(std::span<float> gradients, const ClipConfig& config,
+                   std::span<const Range> trainable);
 
-// Clips by value and by norm in place; returns the norm. One pass more than begin_clip() and a
-// scaled step.
+// Finds by how much the norm is too large: scale = min(1, norm limit / (norm + 1e-6)). A norm that
+// is not finite gives a scale that is not either, or 0: look at `norm`. Gradients outside
+// `trainable` are not counted.
+Clipping clip_by_norm(std::span<const float> gradients, const ClipConfig& config,
+                      std::span<const Range> trainable);
+
+// Clips by value and by norm in place; returns the norm. One pass more than the two
+// above and a scaled step.
 double clip(std::span<float> gradients, const ClipConfig& config);
 
 }  // namespace tandem::optim

@@ -40,9 +40,11 @@ std::int64_t allocations_of(const arch::ModelConfig& config) {
   auto model =
       model::Model::create(blueprint_of(job, parts.spec).value(), job.train.loss, 1).value();
   model->initialise(1);
+  collective::Group alone;
   auto stepper = Stepper::create(job, *model,
                                  {.parameters = {{0, model->blueprint().parameters}},
-                                  .buffers = {{0, model->blueprint().buffers}}})
+                                  .buffers = {{0, model->blueprint().buffers}}},
+                                 alone)
                      .value();
   const data::Sampler sampler(parts.train->size(), job.train.batch, 3, 1);
   const std::int64_t epoch = sampler.steps_per_epoch();

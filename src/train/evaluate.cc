@@ -1,30 +1,66 @@
 #include "train/evaluate.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/check.h"
 #include "data/loader.h"
 
 namespace tandem::train {
 
-Result<Evaluation> evaluate(model::Model& model, const data::Dataset& part, std::int64_t threads,
-                            const std::function<bool()>& stop) {
-  constexpr std::int64_t kBatch = 128;
-  TANDEM_CHECK(part.size() > 0);
-  data::Loader loader(part, std::min(kBatch, part.size()), threads);
-  model::LossSums sums;
-  std::int64_t samples = 0;
+namespace {
+
+// What a worker tells of one batch; a plain value that travels as bytes.
+struct BatchSums {
+  double loss = 0;
+  std::int64_t correct = 0, predictions = 0, samples = 0;
+};
+
+constexpr std::chrono::minutes kPatience{10};  // Between the first worker's end and the last's.
+
+// This worker's share, batch after batch; short when it was asked to stop.
+Result<std::vector<BatchSums>> evaluate_share(model::Model& model, data::Loader& loader,
+                                              const std::function<bool()>& stop) {
+  std::vector<BatchSums> share;
   while (const data::LoadedBatch* loaded = loader.next()) {
-    TANDEM_ASSIGN(const model::LossSums batch_sums, model.evaluate(loaded->batch));
-    sums.add(batch_sums);
-    samples += loaded->batch.size;
+    TANDEM_ASSIGN(const model::LossSums sums, model.evaluate(loaded->batch));
+    share.push_back({sums.loss, sums.correct, sums.predictions, loaded->batch.size});
     if (stop && stop()) break;
   }
-  Evaluation result{sums.loss / static_cast<double>(samples), {}, samples};
-  if (sums.predictions > 0) {
-    result.accuracy = static_cast<double>(sums.correct) / static_cast<double>(sums.predictions);
+  return share;
+}
+
+}  // namespace
+
+Result<std::optional<Evaluation>> evaluate(model::Model& model, const data::Dataset& part,
+                                           std::int64_t threads, collective::Group& group,
+                                           const std::function<bool()>& stop) {
+  constexpr std::int64_t kBatch = 128;
+  TANDEM_CHECK(part.size() > 0);
+  const std::int64_t batches = (part.size() + kBatch - 1) / kBatch;
+  data::Loader loader(part, std::min(kBatch, part.size()), threads, {group.rank(), group.size()});
+  TANDEM_ASSIGN(std::vector<BatchSums> share, evaluate_share(model, loader, stop));
+  const auto each = static_cast<std::size_t>((batches + group.size() - 1) / group.size());
+  share.resize(each);
+  std::vector<BatchSums> all(each * static_cast<std::size_t>(group.size()));
+  TANDEM_TRY(group.all_gather(std::as_bytes(std::span(share)),
+                              std::as_writable_bytes(std::span(all)),
+                              collective::deadline_after(kPatience)));
+  BatchSums total;
+  for (std::int64_t batch = 0; batch < batches; ++batch) {
+    const BatchSums& sums = all[static_cast<std::size_t>(batch % group.size()) * each +
+                                static_cast<std::size_t>(batch / group.size())];
+    total.loss += sums.loss;
+    total.correct += sums.correct;
+    total.predictions += sums.predictions;
+    total.samples += sums.samples;
   }
-  return result;
+  if (total.samples != part.size()) return std::optional<Evaluation>();
+  Evaluation result{total.loss / static_cast<double>(total.samples), {}, total.samples};
+  if (total.predictions > 0) {
+    result.accuracy = static_cast<double>(total.correct) / static_cast<double>(total.predictions);
+  }
+  return std::optional<Evaluation>(result);
 }
 
 }  // namespace tandem::train

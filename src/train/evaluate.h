@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/result.h"
+#include "collective/group.h"
 #include "data/dataset.h"
 #include "model/model.h"
 
@@ -17,9 +18,11 @@ struct Evaluation {
   std::int64_t samples = 0;
 };
 
-// Runs over `part` in index order. Stops early, with what it has, when `stop` returns true between
-// batches. REQUIRES: part.size() > 0.
-Result<Evaluation> evaluate(model::Model& model, const data::Dataset& part, std::int64_t threads,
-                            const std::function<bool()>& stop);
+// Runs over `part` in index order, each worker of the group over its share of the batches; all get
+// the same result, whose bits do not depend on the number of workers. Nothing when `stop` returned
+// true between batches at any worker. REQUIRES: part.size() > 0.
+Result<std::optional<Evaluation>> evaluate(model::Model& model, const data::Dataset& part,
+                                           std::int64_t threads, collective::Group& group,
+                                           const std::function<bool()>& stop);
 
 }  // namespace tandem::train

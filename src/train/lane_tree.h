@@ -1,9 +1,9 @@
-// Adds the lanes' gradients in one fixed binary tree over lane numbers, so that the sum's bits do
-// not depend on who computed which lane. The tree splits n lanes at the largest power of two below
-// n: ((0+1)+(2+3))+4.
+// Adds up the lanes of one node of the lane tree (collective/tree.h) inside a worker. Lanes come in
+// order; a finished left neighbour is added to as soon as its right one is there, so memory grows
+// with the tree's height only. The last lane may be added piece by piece while it is being
+// computed.
 //
-// Lanes come in order; a finished left neighbour is added to as soon as its right one is there, so
-// memory grows with the tree's height only. All memory is taken at construction. Thread-compatible.
+// The result lies in memory of the caller's; the rest is taken at construction. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,32 @@ namespace tandem::train {
 
 class LaneTree {
  public:
-  LaneTree(std::int64_t lanes, std::int64_t floats);
+  // `result` must outlive it; it serves as the first lane's memory too.
+  LaneTree(std::int64_t lanes, std::span<float> result);
 
-  // Memory for the next lane's numbers; valid until push().
+  // Memory for the next lane's numbers.
   std::span<float> next();
-  // The lane whose memory next() gave is complete.
+  bool is_last() const { return done_ + 1 == lanes_; }
+  // The lane whose memory next() gave, which is not the last, is complete.
   void push();
-  // The sum over all lanes, valid until next() is called again. REQUIRES: every lane was pushed.
-  std::span<float> finish();
+  // Floats [begin, end) of the last lane are complete: afterwards they are in the result. Each
+  // float once.
+  void push_last(std::size_t begin, std::size_t end);
+  // All of the last lane was pushed; the next lane is the first again.
+  void finish();
 
  private:
   struct Partial {
     std::size_t memory;  // Index into memory_.
-    std::int64_t lanes;  // How many lanes it sums: a power of two, until finish().
+    std::int64_t lanes;  // How many it sums: a power of two.
   };
-  void merge_last_two();
 
   const std::int64_t lanes_;
-  std::vector<std::vector<float>> memory_;
-  std::vector<std::size_t> free_;
+  std::vector<std::vector<float>> own_;
+  std::vector<std::span<float>> memory_;  // The result, then own_.
+  std::vector<std::size_t> free_;         // The last is given next.
   std::vector<Partial> stack_;
-  std::size_t result_ = 0;
-  bool has_result_ = false;  // memory_[result_] is still in use by the caller.
+  std::int64_t done_ = 0;  // Lanes that were pushed.
 };
 
 }  // namespace tandem::train

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <vector>
 
 #include "base/rng.h"
 
@@ -23,14 +23,18 @@ float sum_by_definition(std::int64_t begin, std::int64_t end) {
 
 TEST(LaneTree, AddsInTheFixedTreeForAnyNumberOfLanes) {
   for (std::int64_t lanes = 1; lanes <= 70; ++lanes) {
-    LaneTree tree(lanes, 3);
+    std::vector<float> result(3);
+    LaneTree tree(lanes, result);
     for (int step = 0; step < 2; ++step) {
       for (std::int64_t lane = 0; lane < lanes; ++lane) {
         for (float& value : tree.next()) value = value_of(lane);
-        tree.push();
+        ASSERT_EQ(tree.is_last(), lane + 1 == lanes);
+        if (!tree.is_last()) tree.push();
       }
-      for (float sum : tree.finish())
-        EXPECT_EQ(sum, sum_by_definition(0, lanes)) << lanes << " lanes";
+      tree.push_last(1, 3);  // As backward does: in pieces, from the end.
+      tree.push_last(0, 1);
+      tree.finish();
+      for (float sum : result) EXPECT_EQ(sum, sum_by_definition(0, lanes)) << lanes << " lanes";
     }
   }
 }

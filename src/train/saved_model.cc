@@ -27,17 +27,6 @@ std::span<float> values_of(model::Model& model, const arch::Slot& slot) {
   return all.subspan(static_cast<std::size_t>(slot.offset), static_cast<std::size_t>(slot.size));
 }
 
-// The kernels whose rounding is in the weights, as the libraries tell it: "aten=avx2
-// blas_core=Haswell ...".
-std::string kernel_set() {
-  std::string text;
-  for (const auto& [name, value] : model::library_facts()) {
-    if (!text.empty()) text += "; ";
-    text += name + "=" + value;
-  }
-  return text;
-}
-
 // Numbers that are none would spread silently.
 Status check_finite(const checkpoint::ModelFile& file, const checkpoint::Tensor& tensor) {
   const std::size_t bad = first_not_finite(tensor.values);
@@ -58,6 +47,15 @@ Result<std::string> field(const checkpoint::ModelFile& file, const char* key) {
 }
 
 }  // namespace
+
+std::string kernel_set() {
+  std::string text;
+  for (const auto& [name, value] : model::library_facts()) {
+    if (!text.empty()) text += "; ";
+    text += name + "=" + value;
+  }
+  return text;
+}
 
 Result<std::string> save_trained(const std::filesystem::path& directory, const job::Job& job,
                                  const data::Parts& parts, model::Model& model) {

@@ -17,6 +17,10 @@
 
 namespace tandem::train {
 
+// The kernels whose rounding is in the weights, as the libraries tell it: "aten=avx2;
+// blas_core=Haswell ...".
+std::string kernel_set();
+
 // Writes model.safetensors and its manifest into `directory`; returns the weights' hash.
 Result<std::string> save_trained(const std::filesystem::path& directory, const job::Job& job,
                                  const data::Parts& parts, model::Model& model);

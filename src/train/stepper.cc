@@ -6,66 +6,165 @@
 #include <cmath>
 #include <utility>
 
+#include "base/check.h"
 #include "base/span_math.h"
 #include "optim/clip.h"
+#include "train/buckets.h"
+#include "train/lane_sums.h"
 #include "train/recipe.h"
 
 namespace tandem::train {
+namespace {
+
+// Behind the lanes' sums: how many workers wish to stop.
+constexpr std::size_t kWishFloats = 1;
+
+std::chrono::milliseconds patience_of(const job::Cluster& cluster) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(cluster.timeout_s * 1000));
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Stepper>> Stepper::create(const job::Job& job, model::Model& model,
-                                                 Trainable trainable) {
+                                                 Trainable trainable, collective::Group& group) {
   TANDEM_ASSIGN(auto optimizer,
                 optim::Optimizer::create(job.train.optimizer, model.blueprint().parameters));
-  return std::unique_ptr<Stepper>(
-      new Stepper(job, model, std::move(trainable), std::move(optimizer)));
+  std::unique_ptr<Stepper> stepper(
+      new Stepper(job, model, std::move(trainable), std::move(optimizer), group));
+  TANDEM_ASSIGN(stepper->reducer_,
+                group.make_reducer(stepper->plan_, collective::deadline_after(stepper->patience_)));
+  const auto nodes = collective::maximal_nodes(stepper->all_lanes_, stepper->hosted_);
+  TANDEM_CHECK(nodes.size() == stepper->reducer_->partials());
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    stepper->trees_.emplace_back(nodes[i].size(), stepper->reducer_->partial(i));
+  return stepper;
 }
 
 Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
-                 std::unique_ptr<optim::Optimizer> optimizer)
+                 std::unique_ptr<optim::Optimizer> optimizer, const collective::Group& group)
     : seed_(job.train.seed),
       clip_(job.train.clip),
       trainable_(std::move(trainable.parameters)),
       live_buffers_(std::move(trainable.buffers)),
+      all_lanes_(job.lanes()),
+      hosted_(collective::hosted_lanes(all_lanes_, group.size(), group.rank())),
+      patience_(patience_of(job.cluster)),
+      parameters_(static_cast<std::size_t>(model.blueprint().parameters)),
+      tail_(parameters_ + static_cast<std::size_t>(model.blueprint().buffers)),
+      floats_(tail_ + static_cast<std::size_t>(all_lanes_) * kLaneSumFloats + kWishFloats),
+      plan_{all_lanes_, floats_, make_buckets(parameters_, floats_, job.cluster.bucket_bytes)},
       model_(model),
       optimizer_(std::move(optimizer)),
-      tree_(job.lanes(), model.blueprint().parameters + model.blueprint().buffers) {}
+      clipped_(clip_.value > 0 ? parameters_ : 0),
+      final_from_(parameters_) {}
 
 Status Stepper::run_lane(const data::Batch& batch, std::int64_t step, std::int64_t lane,
                          std::int64_t step_samples) {
-  const std::span<float> memory = tree_.next();
+  LaneTree& tree = trees_[tree_];
+  const std::span<float> memory = tree.next();
+  const bool last = tree.is_last();
+  model::LossSums sums;
   if (batch.size == 0) {
     std::fill(memory.begin(), memory.end(), 0.0F);
+    if (last) part_ready(0, parameters_);
   } else {
-    const auto parameters = static_cast<std::size_t>(model_.blueprint().parameters);
-    const model::LaneOutput output = {memory.first(parameters), memory.subspan(parameters), {}};
-    TANDEM_ASSIGN(const model::LossSums sums,
-                  model_.forward_backward(batch, 1.0F / static_cast<float>(step_samples),
-                                          {seed_, step, lane}, output));
-    sums_.add(sums);
+    TANDEM_ASSIGN(sums, compute(batch, step, lane, step_samples, memory));
   }
-  tree_.push();
-  return {};
+  tail_ready(lane, sums, memory);
+  if (last) {
+    tree.finish();
+    ++tree_;
+  } else {
+    tree.push();
+  }
+  return told_status_;
+}
+
+Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t step,
+                                         std::int64_t lane, std::int64_t step_samples,
+                                         std::span<float> memory) {
+  model::LaneOutput output{
+      memory.first(parameters_), memory.subspan(parameters_, tail_ - parameters_), {}};
+  if (trees_[tree_].is_last()) {
+    output.ready = [this](std::int64_t begin, std::int64_t end) {
+      part_ready(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
+    };
+  }
+  return model_.forward_backward(batch, 1.0F / static_cast<float>(step_samples),
+                                 {seed_, step, lane}, output);
+}
+
+// Gradients [begin, end) of a tree's last lane are complete. Once that is so for the last tree too,
+// the reducer hears of every bucket in them.
+void Stepper::part_ready(std::size_t begin, std::size_t end) {
+  trees_[tree_].push_last(begin, end);
+  if (tree_ + 1 < trees_.size()) return;
+  TANDEM_CHECK(end == final_from_);  // Backward goes from the last block to the first.
+  final_from_ = begin;
+  std::size_t more = 0;
+  while (told_ + more + 1 < plan_.buckets.size() &&
+         plan_.buckets[told_ + more].begin >= final_from_)
+    ++more;
+  if (more == 0) return;
+  told_ += more;
+  if (told_status_.ok()) told_status_ = reducer_->ready(more);
+}
+
+// What follows the gradients, which ends the lane.
+void Stepper::tail_ready(std::int64_t lane, const model::LossSums& sums, std::span<float> memory) {
+  const std::span<float> tail = memory.subspan(tail_);
+  std::fill(tail.begin(), tail.end(), 0.0F);
+  encode_sums(sums, tail.subspan(static_cast<std::size_t>(lane) * kLaneSumFloats, kLaneSumFloats));
+  const bool last_of_all = lane + 1 == hosted_.end;
+  if (last_of_all && wish_ == Wish::kStop) tail.back() = 1;
+  if (!trees_[tree_].is_last()) return;
+  trees_[tree_].push_last(parameters_, floats_);
+  if (last_of_all && told_status_.ok())
+    told_status_ = reducer_->ready(plan_.buckets.size() - told_);
+}
+
+StepOutcome Stepper::read_tail(std::span<const float> tail) const {
+  StepOutcome outcome;
+  for (std::int64_t lane = 0; lane < all_lanes_; ++lane) {
+    outcome.sums.add(
+        decode_sums(tail.subspan(static_cast<std::size_t>(lane) * kLaneSumFloats, kLaneSumFloats)));
+  }
+  outcome.wish = tail.back() > 0 ? Wish::kStop : Wish::kGoOn;
+  return outcome;
+}
+
+// The sum is everybody's, so it is not changed where it lies.
+std::span<const float> Stepper::clipped_values(std::span<const float> gradients) {
+  if (clip_.value <= 0) return gradients;
+  std::copy(gradients.begin(), gradients.end(), clipped_.begin());
+  optim::clip_by_value(clipped_, clip_, trainable_);
+  return clipped_;
 }
 
 Result<StepOutcome> Stepper::finish_step(std::int64_t step, double lr) {
-  const std::span<float> sum = tree_.finish();
-  const std::span<float> gradients =
-      sum.first(static_cast<std::size_t>(model_.blueprint().parameters));
-  const StepOutcome outcome{std::exchange(sums_, {}), 0};
+  tree_ = 0;
+  final_from_ = parameters_;
+  told_ = 0;
+  auto summed = reducer_->finish(collective::deadline_after(patience_));
+  if (!summed.ok()) return std::move(summed).error().within(fmt::format("step {}", step + 1));
+  const std::span<const float> sum = *summed;
+  StepOutcome outcome = read_tail(sum.subspan(tail_));
+  const std::span<const float> gradients = clipped_values(sum.first(parameters_));
   if (!std::isfinite(outcome.sums.loss)) return diverged(gradients, step);
-  const optim::Clipping clipping = optim::begin_clip(gradients, clip_, trainable_);
+  const optim::Clipping clipping = optim::clip_by_norm(gradients, clip_, trainable_);
   if (!std::isfinite(clipping.norm)) return diverged(gradients, step);
   const optim::Updated updated =
       optimizer_->step(model_.parameters(), gradients, lr, trainable_, clipping.scale);
   if (updated == optim::Updated::kNotFinite) return diverged(gradients, step);
-  const std::span<const float> statistics = sum.subspan(gradients.size());
+  const std::span<const float> statistics = sum.subspan(parameters_, tail_ - parameters_);
   for (const optim::Range& range : live_buffers_) {
     const auto begin = static_cast<std::size_t>(range.begin);
     const auto count = static_cast<std::size_t>(range.end - range.begin);
     model::update_buffers(model_.buffers().subspan(begin, count), statistics.subspan(begin, count));
   }
   model_.parameters_changed();
-  return StepOutcome{outcome.sums, clipping.norm};
+  outcome.grad_norm = clipping.norm;
+  return outcome;
 }
 
 Error Stepper::diverged(std::span<const float> gradients, std::int64_t step) const {

@@ -1,6 +1,7 @@
-// One optimizer step on lanes: forward and backward of each lane, the lane tree's sum, clipping,
-// the update, and the running statistics. Knows nothing of files, processes or time.
-// Thread-compatible; allocates nothing after the first steps.
+// One optimizer step on lanes: forward and backward of each lane that this worker hosts, the sum
+// over all lanes of all workers in the lane tree's order, clipping, the update, and the running
+// statistics. Knows nothing of files, processes or time. Thread-compatible; allocates nothing after
+// the first steps.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collective/group.h"
 #include "data/dataset.h"
 #include "job/job.h"
 #include "model/model.h"
@@ -19,30 +21,45 @@
 
 namespace tandem::train {
 
+enum class Wish : std::uint8_t { kGoOn, kStop };
+
 struct StepOutcome {
   model::LossSums sums;
-  double grad_norm = 0;  // 0 when clipping by norm is off.
+  double grad_norm = 0;     // 0 when clipping by norm is off.
+  Wish wish = Wish::kGoOn;  // kStop when any worker wished it: then all end here.
 };
 
 class Stepper {
  public:
-  // `model` must outlive it.
+  // `model` and `group` must outlive it. Every worker of the group calls this.
   static Result<std::unique_ptr<Stepper>> create(const job::Job& job, model::Model& model,
-                                                 Trainable trainable);
+                                                 Trainable trainable, collective::Group& group);
 
-  // Call for each lane in order, with its batch of the step (which may be empty), then
+  // The lanes that this worker computes.
+  collective::LaneRange lanes() const { return hosted_; }
+  // Passed on to the other workers in the next step.
+  void wish(Wish wish) { wish_ = wish; }
+
+  // Call for each hosted lane in order, with its batch of the step (which may be empty), then
   // finish_step().
   Status run_lane(const data::Batch& batch, std::int64_t step, std::int64_t lane,
                   std::int64_t step_samples);
 
   // kDiverged, with the tensor's name, when the loss, the gradient's norm or an updated parameter
-  // is not finite; the model is then of no more use.
+  // is not finite; the model is then of no more use. kPeerLost or kTimeout, with the worker's name,
+  // when the sum did not come together; the model is then as before the step.
   Result<StepOutcome> finish_step(std::int64_t step, double lr);
 
  private:
   Stepper(const job::Job& job, model::Model& model, Trainable trainable,
-          std::unique_ptr<optim::Optimizer> optimizer);
+          std::unique_ptr<optim::Optimizer> optimizer, const collective::Group& group);
 
+  Result<model::LossSums> compute(const data::Batch& batch, std::int64_t step, std::int64_t lane,
+                                  std::int64_t step_samples, std::span<float> memory);
+  void part_ready(std::size_t begin, std::size_t end);
+  void tail_ready(std::int64_t lane, const model::LossSums& sums, std::span<float> memory);
+  StepOutcome read_tail(std::span<const float> tail) const;
+  std::span<const float> clipped_values(std::span<const float> gradients);
   Error diverged(std::span<const float> gradients, std::int64_t step) const;
 
   // Constant after construction.
@@ -50,11 +67,25 @@ class Stepper {
   const optim::ClipConfig clip_;
   const std::vector<optim::Range> trainable_;
   const std::vector<optim::Range> live_buffers_;
+  const std::int64_t all_lanes_;
+  const collective::LaneRange hosted_;
+  const std::chrono::milliseconds patience_;
+  // The vector that is summed: gradients, statistics, then what the lanes tell.
+  const std::size_t parameters_, tail_, floats_;
+  collective::ReducePlan plan_;
 
   model::Model& model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  LaneTree tree_;  // Of gradients, then statistics.
-  model::LossSums sums_;
+  std::unique_ptr<collective::Reducer> reducer_;
+  std::vector<LaneTree> trees_;  // One for each partial sum.
+  std::vector<float> clipped_;   // A copy of the gradients when they are clipped by value.
+  Wish wish_ = Wish::kGoOn;
+
+  // Of the step that is under way.
+  std::size_t tree_ = 0;        // Where the current lane belongs.
+  std::size_t final_from_ = 0;  // Gradients from here on are complete.
+  std::size_t told_ = 0;        // Buckets that the reducer was told of.
+  Status told_status_;          // What it said.
 };
 
 }  // namespace tandem::train

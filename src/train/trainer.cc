@@ -8,9 +8,12 @@
 #include <optional>
 #include <utility>
 
+#include "base/hash.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/model_file.h"
 #include "data/loader.h"
 #include "data/source.h"
+#include "job/print.h"
 #include "model/model.h"
 #include "optim/schedule.h"
 #include "train/early_stop.h"
@@ -24,16 +27,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Until the last worker has loaded its data.
+constexpr std::chrono::minutes kStartPatience{2};
+
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 class Training {
  public:
-  Training(const TrainRequest& request, Reporter& reporter, const std::atomic<bool>& stop,
-           std::string& key)
+  Training(const TrainRequest& request, collective::Group& group, Reporter& reporter,
+           const std::atomic<bool>& stop, std::string& key)
       : request_(request),
         job_(request.job),
+        group_(group),
         reporter_(reporter),
         stop_(stop),
         key_(key),
@@ -67,7 +74,31 @@ class Training {
                   optim::Schedule::create(job_.train.schedule, job_.train.optimizer.lr,
                                           {length_.steps_per_epoch, length_.total_steps}));
     schedule_ = schedule;
-    TANDEM_ASSIGN(stepper_, Stepper::create(job_, *model_, std::move(trainable)));
+    TANDEM_TRY(agree());
+    TANDEM_ASSIGN(stepper_, Stepper::create(job_, *model_, std::move(trainable), group_));
+    return {};
+  }
+
+  // Workers that differ in the job, the first weights or the kernels would not compute one truth.
+  Status agree() {
+    if (group_.size() == 1) return {};
+    const std::string hash = checkpoint::weights_hash(model_->parameters(), model_->buffers());
+    const std::string facts =
+        fmt::format("{}\n{}\n{}\n{}", job::print(job_), kernel_set(), hash, parts_.train->size());
+    const std::string mine = hash_hex(std::as_bytes(std::span(facts)));
+    std::string all(mine.size() * static_cast<std::size_t>(group_.size()), ' ');
+    TANDEM_TRY(group_.all_gather(std::as_bytes(std::span(mine)),
+                                 std::as_writable_bytes(std::span(all)),
+                                 collective::deadline_after(kStartPatience)));
+    for (int rank = 0; rank < group_.size(); ++rank) {
+      if (all.compare(static_cast<std::size_t>(rank) * mine.size(), mine.size(), all, 0,
+                      mine.size()) == 0)
+        continue;
+      return Error(Code::kInvalidArgument,
+                   fmt::format("{} has another job, data, kernel set or version than worker 0; run "
+                               "`tandem doctor` on both hosts and compare",
+                               group_.membership().name(rank)));
+    }
     return {};
   }
 
@@ -177,13 +208,21 @@ class Training {
       send(last_progress_);
   }
 
+  // Whether the run ends here because somebody asked for it. Workers end together: one that was
+  // asked tells the others with its next step.
+  bool stopping() {
+    if (group_.size() == 1 && stop_) stopped_ = true;
+    return stopped_;
+  }
+
   Status train_steps() {
     const data::Sampler sampler(parts_.train->size(), job_.train.batch, job_.lanes(),
                                 job_.train.seed);
-    data::Loader loader(*parts_.train, sampler, {0, length_.total_steps, 0, job_.lanes()},
+    const collective::LaneRange lanes = stepper_->lanes();
+    data::Loader loader(*parts_.train, sampler, {0, length_.total_steps, lanes.begin, lanes.end},
                         job_.data.prefetch);
     Clock::time_point last_report = Clock::now();
-    while (step_ < length_.total_steps && !stop_ && !reason_) {
+    while (step_ < length_.total_steps && !stopping() && !reason_) {
       TANDEM_TRY(one_step(loader, sampler));
       const bool epoch_end = step_ % length_.steps_per_epoch == 0;
       if (epoch_end || step_ == 1 || seconds_since(last_report) >= job_.train.report_every_s) {
@@ -203,12 +242,15 @@ class Training {
     const Clock::time_point begin = Clock::now();
     const std::int64_t epoch = step_ / length_.steps_per_epoch;
     const std::int64_t samples = sampler.step_samples(epoch, step_ % length_.steps_per_epoch);
-    for (std::int64_t lane = 0; lane < job_.lanes(); ++lane) {
-      TANDEM_TRY(stepper_->run_lane(loader.next()->batch, step_, lane, samples));
+    if (stop_) stepper_->wish(Wish::kStop);
+    for (std::int64_t lane = stepper_->lanes().begin; lane < stepper_->lanes().end; ++lane) {
+      Status status = stepper_->run_lane(loader.next()->batch, step_, lane, samples);
+      if (!status.ok()) return std::move(status).error().within(fmt::format("step {}", step_ + 1));
       beat();
     }
     lr_ = schedule_->lr_at(step_);
     TANDEM_ASSIGN(const StepOutcome outcome, stepper_->finish_step(step_, lr_));
+    if (outcome.wish == Wish::kStop) stopped_ = true;
     ++step_;
     samples_ += samples;
     grad_norm_ = outcome.grad_norm;
@@ -253,11 +295,16 @@ class Training {
 
   // Evaluates and reports it; nothing when the run was asked to stop meanwhile.
   Result<std::optional<Evaluation>> evaluate_part(const data::Dataset& part, const char* name) {
-    TANDEM_ASSIGN(const Evaluation evaluation, evaluate(*model_, part, job_.data.prefetch, [this] {
+    TANDEM_ASSIGN(const std::optional<Evaluation> evaluated_part,
+                  evaluate(*model_, part, job_.data.prefetch, group_, [this] {
                     beat();
                     return stop_.load();
                   }));
-    if (stop_) return std::optional<Evaluation>();
+    if (!evaluated_part) {
+      stopped_ = true;
+      return std::optional<Evaluation>();
+    }
+    const Evaluation& evaluation = *evaluated_part;
     wire::WorkerMessage message;
     wire::Evaluated& evaluated = *message.mutable_evaluated();
     evaluated.set_step(step_);
@@ -272,7 +319,7 @@ class Training {
 
   // The final judgement, which the last epoch may have given already.
   Result<std::optional<Evaluation>> evaluate_test() {
-    if (stop_ || parts_.test->size() == 0) return std::optional<Evaluation>();
+    if (stopping() || parts_.test->size() == 0) return std::optional<Evaluation>();
     if (last_test_ && last_test_->first == step_)
       return std::optional<Evaluation>(last_test_->second);
     return evaluate_part(*parts_.test, "test");
@@ -285,13 +332,20 @@ class Training {
     send(message);
   }
 
+  // The first worker saves for all; every one tells its hash.
+  Result<std::string> save() {
+    if (group_.rank() != 0)
+      return checkpoint::weights_hash(model_->parameters(), model_->buffers());
+    TANDEM_ASSIGN(std::string hash, save_trained(request_.run_directory, job_, parts_, *model_));
+    event("saved", std::string(checkpoint::kModelFileName));
+    return hash;
+  }
+
   Status finish() {
-    const bool cancelled = stop_;
+    const bool cancelled = stopping();
     wire::WorkerMessage message;
     wire::Finished& finished = *message.mutable_finished();
-    TANDEM_ASSIGN(const std::string hash,
-                  save_trained(request_.run_directory, job_, parts_, *model_));
-    event("saved", std::string(checkpoint::kModelFileName));
+    TANDEM_ASSIGN(const std::string hash, save());
     TANDEM_ASSIGN(const std::optional<Evaluation> evaluation, evaluate_test());
     if (evaluation) {
       finished.set_has_eval(true);
@@ -308,6 +362,10 @@ class Training {
     finished.set_samples(samples_);
     finished.set_train_s(train_s_);
     finished.set_weights_hash(hash);
+    const collective::Traffic traffic = group_.traffic();
+    finished.set_bytes_sent(traffic.sent);
+    finished.set_bytes_received(traffic.received);
+    finished.set_engine(std::string(group_.engine()));
     finished.set_model_path((request_.run_directory / checkpoint::kModelFileName).string());
     send(message);
     return {};
@@ -315,6 +373,7 @@ class Training {
 
   const TrainRequest& request_;
   const job::Job& job_;
+  collective::Group& group_;
   Reporter& reporter_;
   const std::atomic<bool>& stop_;
   std::string& key_;
@@ -327,6 +386,7 @@ class Training {
   Length length_;
   std::vector<std::string> notes_;
 
+  bool stopped_ = false;   // The workers agreed to end here.
   std::int64_t step_ = 0;  // Done so far.
   std::int64_t samples_ = 0;
   double train_s_ = 0, lr_ = 0, grad_norm_ = 0;
@@ -341,9 +401,9 @@ class Training {
 
 }  // namespace
 
-Status train(const TrainRequest& request, Reporter& reporter, const std::atomic<bool>& stop,
-             std::string& key) {
-  return Training(request, reporter, stop, key).run();
+Status train(const TrainRequest& request, collective::Group& group, Reporter& reporter,
+             const std::atomic<bool>& stop, std::string& key) {
+  return Training(request, group, reporter, stop, key).run();
 }
 
 }  // namespace tandem::train

@@ -1,4 +1,5 @@
-// A whole run inside one worker: data, model, steps, evaluations, the end. Reports as it goes;
+// A whole run inside one worker, alone or as one of a group: data, model, steps, evaluations, the
+// end. Reports as it goes;
 // returns how it ended. Everything happens on the calling thread, except that batches are prepared
 // ahead by others.
 #pragma once
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "collective/group.h"
 #include "job/job.h"
 #include "train/reporter.h"
 
@@ -26,7 +28,7 @@ struct TrainRequest {
 // something at least once a second as long as batches are shorter than that. An Error when the job
 // does not fit its data, training diverged, or the model could not be saved; it has not been
 // reported. `key` then names the job's key that is to blame ("model.layers[2]"), if one is.
-Status train(const TrainRequest& request, Reporter& reporter, const std::atomic<bool>& stop,
-             std::string& key);
+Status train(const TrainRequest& request, collective::Group& group, Reporter& reporter,
+             const std::atomic<bool>& stop, std::string& key);
 
 }  // namespace tandem::train

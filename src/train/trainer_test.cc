@@ -46,7 +46,7 @@ class TrainerTest : public ::testing::Test {
     request.run_directory = directory;
     Collector collector;
     key_.clear();
-    TANDEM_TRY(train(request, collector, stop_, key_));
+    TANDEM_TRY(train(request, group_, collector, stop_, key_));
     messages_ = collector.messages;
     return messages_.back().finished();
   }
@@ -56,6 +56,7 @@ class TrainerTest : public ::testing::Test {
     return finished.weights_hash();
   }
 
+  collective::Group group_;
   const std::string kSmall =
       "[model]\nkind = \"mlp\"\nhidden = [16]\ndropout = 0.2\n"
       "[train]\nsteps = 30\nbatch = 50\noptimizer = { kind = \"sgd\", lr = 0.1, momentum = 0.9 }\n";
@@ -193,9 +194,9 @@ TEST_F(TrainerTest, SavedModelsEvaluateAsTheyDidInTheRun) {
   const auto trained = load_trained(root_ / "a", {});
   ASSERT_TRUE(trained.ok()) << trained.error().message();
   const auto parts = data::load(trained->job.data, root_);
-  const auto evaluation = evaluate(*trained->model, *parts->test, 0, {});
-  EXPECT_EQ(evaluation->loss, finished->loss());
-  EXPECT_EQ(evaluation->accuracy, finished->accuracy());
+  const auto evaluation = evaluate(*trained->model, *parts->test, 0, group_, {});
+  EXPECT_EQ((*evaluation)->loss, finished->loss());
+  EXPECT_EQ((*evaluation)->accuracy, finished->accuracy());
 }
 
 }  // namespace

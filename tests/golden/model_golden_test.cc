@@ -93,9 +93,10 @@ void expect_losses_of(const Case& test, const std::vector<double>& golden) {
   ASSERT_TRUE(model.ok()) << model.error().message();
   (*model)->initialise(1);
   set_weights(**model);
+  collective::Group alone;
   auto stepper = train::Stepper::create(
       job, **model,
-      {.parameters = {{0, parameters}}, .buffers = {{0, (*model)->blueprint().buffers}}});
+      {.parameters = {{0, parameters}}, .buffers = {{0, (*model)->blueprint().buffers}}}, alone);
   ASSERT_TRUE(stepper.ok()) << stepper.error().message();
   for (std::size_t step = 0; step < golden.size(); ++step) {
     const auto number_of_step = static_cast<std::int64_t>(step);

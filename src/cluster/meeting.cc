@@ -1,0 +1,73 @@
+#include "cluster/meeting.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <array>
+#include <cerrno>
+
+namespace tandem::cluster {
+namespace {
+
+// Nobody else on this machine can know it.
+Result<std::string> random_token() {
+  std::array<std::uint64_t, 2> words{};
+  if (::getrandom(words.data(), sizeof words, 0) != static_cast<ssize_t>(sizeof words))
+    return system_error("make a random token", errno);
+  return fmt::format("{:016x}{:016x}", words[0], words[1]);
+}
+
+}  // namespace
+
+Result<Meeting> Meeting::create(const job::Cluster& cluster,
+                                const std::optional<collective::JoinOptions>& place) {
+  Meeting meeting;
+  if (place.has_value()) {
+    meeting.join_ = *place;
+    return meeting;
+  }
+  meeting.local_ = static_cast<int>(cluster.workers);
+  meeting.join_.size = meeting.local_;
+  meeting.join_.engine = cluster.engine;
+  if (cluster.engine == "mpi" && cluster.workers > 1) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("engine `mpi` works only under `mpirun` or `srun`; try\n"
+                             "    mpirun -n {} tandem train ...",
+                             cluster.workers));
+  }
+  if (cluster.workers == 1) return meeting;
+  if (cluster.engine == "gloo") {
+    TANDEM_ASSIGN(meeting.join_.token, random_token());
+    TANDEM_ASSIGN(meeting.store_,
+                  collective::StoreServer::start("127.0.0.1", 0, meeting.join_.token));
+    meeting.join_.port = meeting.store_->port();
+    meeting.join_.served = true;
+    return meeting;
+  }
+  TANDEM_ASSIGN(collective::Arena arena, collective::Arena::create());
+  meeting.arena_ = std::make_unique<collective::Arena>(std::move(arena));
+  return meeting;
+}
+
+void Meeting::introduce(int number, Command& command) const {
+  if (join_.size == 1) return;
+  const auto add = [&](const char* option, const std::string& value) {
+    command.arguments.emplace_back(option);
+    command.arguments.push_back(value);
+  };
+  add("--rank", std::to_string(join_.rank + number));
+  add("--workers", std::to_string(join_.size));
+  add("--engine", join_.engine);
+  if (arena_ != nullptr) {
+    add("--arena", std::to_string(kInheritedDescriptor));
+    command.inherited = arena_->fd();
+    return;
+  }
+  add("--store-host", join_.address);
+  add("--store-port", std::to_string(join_.port));
+  if (join_.served) command.arguments.emplace_back("--store-served");
+  // Not an argument, which every user of the machine could read.
+  command.environment.push_back("TANDEM_TOKEN=" + join_.token);
+}
+
+}  // namespace tandem::cluster

@@ -1,0 +1,65 @@
+// One worker under a node's eyes: its process, what it says, and when it is made to end. The node's
+// loop (cluster/node.cc) polls its descriptors and calls look(). Belongs to one thread.
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cluster/lines.h"
+#include "cluster/node.h"
+
+namespace tandem::cluster {
+
+class WatchedWorker {
+ public:
+  WatchedWorker(int number, Child child, const Limits& limits, WorkerListener& listener);
+
+  // What to wait for; nothing once it has ended.
+  void add_descriptors(std::vector<pollfd>& entries) const;
+  TimePoint deadline() const;
+
+  // Reads what there is, notices the end and keeps deadlines.
+  void look();
+  bool has_ended() const { return ended_; }
+  // Whether it ended before its work was done.
+  bool ended_badly() const { return ended_ && !said_finished_; }
+  WorkerEnd take_end() && { return std::move(end_); }
+
+  void stop(Cause cause);
+  // The others cannot go on: it has the time of its grace to end by itself.
+  void expect_end();
+  void suspend() const { child_.signal(SIGSTOP); }
+  void resume();
+
+  // The strongest order that it was given.
+  Order order() const { return order_; }
+  Cause cause() const { return supervision_.cause(); }
+
+ private:
+  enum class Progress : std::uint8_t { kOpen, kClosed };
+
+  Progress read_control();
+  Progress read_lines(Stream stream);
+  void drain();
+  void handle(const wire::WorkerMessage& message);
+  void keep(Status status);
+  void obey(Order order);
+
+  const int number_;
+  Child child_;
+  WorkerListener& listener_;
+  Supervision supervision_;
+  wire::FrameReader frames_;
+  std::array<LineSplitter, 2> lines_;
+  bool control_open_ = true;
+  std::array<bool, 2> lines_open_{true, true};
+  bool ended_ = false, said_finished_ = false;
+  Order order_ = Order::kNothing;
+  WorkerEnd end_;
+};
+
+}  // namespace tandem::cluster

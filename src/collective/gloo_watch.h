@@ -1,0 +1,100 @@
+// Watches the connections of a Gloo mesh, because Gloo by itself tells only whoever waits for the
+// very rank that is gone, and not who that is. Decides once why the engine failed; then tells every
+// other rank (its last words) and closes all connections, so that all of them return the same
+// reason at once. Used by gloo_engine.cc.
+//
+// When a deadline passes, the ranks first tell each other whom they wait for: who waits is not to
+// blame, but who answers nothing.
+//
+// Owns a thread that looks every 20 ms and when asked. Methods are for the engine's one caller.
+#pragma once
+
+#include <gloo/context.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "collective/gloo_verdict.h"
+#include "collective/membership.h"
+
+namespace tandem::collective {
+
+class GlooWatch {
+ public:
+  // May throw what Gloo and std::thread throw. REQUIRES: a connected mesh.
+  GlooWatch(const Membership& membership, std::shared_ptr<::gloo::Context> context);
+  // Says goodbye to the others unless the engine failed, so that they do not call it a loss.
+  ~GlooWatch();
+  GlooWatch(const GlooWatch&) = delete;
+  GlooWatch& operator=(const GlooWatch&) = delete;
+
+  // The failure that was found, if any. No memory of the caller is in use then.
+  std::optional<Error> failure();
+
+  // An operation begins that has to end by `deadline`. Cheap.
+  void begin(Deadline deadline);
+  // It waits for `peer` now: that one is late when the deadline passes.
+  void await(int peer);
+  void end();
+
+  // After an exception of Gloo's in an operation that had to do with `peer`: finds the reason and
+  // closes all connections.
+  Error explain(int peer, std::string_view what);
+
+ private:
+  // Words that go to or come from another rank, once.
+  struct Message {
+    std::unique_ptr<::gloo::transport::UnboundBuffer> buffer;
+    Words words{};
+  };
+
+  struct Peer {
+    bool watched = false;  // Neither ourselves nor one that has left.
+    bool left = false;
+    int awaits = -1;     // Whom it said to wait for.
+    Message last_words;  // Received.
+    Message notice;      // Received.
+  };
+
+  void run();
+  // What the connections say.
+  std::optional<Verdict> look();
+  // What the clock says.
+  std::optional<Verdict> judge_lateness();
+  void hear_notices();
+  int blamed_for(int awaited) const;
+  void conclude(Verdict verdict);
+  void say(const Verdict& verdict, Message& message, std::uint64_t slot);
+
+  // Constant after construction.
+  const Membership& membership_;
+  const std::shared_ptr<::gloo::Context> context_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  std::vector<Peer> peers_;  // By rank.
+  Message last_words_, notice_;
+  bool noticed_ = false;  // `notice_` has gone out.
+  std::unique_ptr<::gloo::transport::UnboundBuffer> closer_;
+  std::optional<Error> failure_;
+  std::optional<Verdict> suspicion_;  // The caller's; taken when nothing better is found.
+  std::optional<Verdict> overdue_;    // Becomes the verdict when the others were heard.
+  Deadline overdue_until_;
+  bool stopping_ = false;
+  int awaited_ = -1;  // Of the operation under way.
+  Deadline began_;
+  Deadline deadline_;
+
+  std::thread thread_;
+};
+
+}  // namespace tandem::collective

@@ -1,0 +1,160 @@
+#include "collective/join.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+
+#include "collective/gloo_engine.h"
+#include "collective/mpi_engine.h"
+#include "collective/shm_engine.h"
+#include "collective/store.h"
+
+namespace tandem::collective {
+namespace {
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
+}
+
+// Ranks with the same words can share memory: same boot of the same kernel, same processes in
+// sight, same network (so that a container or namespace of its own counts as a host), same user.
+std::string host_identity() {
+  std::string boot = "unknown";
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  const auto inode = [](const char* path) {
+    struct stat facts {};
+    return ::stat(path, &facts) == 0 ? static_cast<unsigned long>(facts.st_ino) : 0UL;
+  };
+  return fmt::format("{} {} {} {}", boot, inode("/proc/self/ns/pid"), inode("/proc/self/ns/net"),
+                     ::getuid());
+}
+
+// What a rank leaves in the store.
+struct Card {
+  std::string host, identity;
+  pid_t pid = 0;
+
+  std::string text() const { return fmt::format("{}\n{}\n{}", host, identity, pid); }
+  static Card parse(const std::string& text) {
+    Card card;
+    const std::size_t first = text.find('\n'), second = text.find('\n', first + 1);
+    if (first == std::string::npos || second == std::string::npos) return card;
+    card.host = text.substr(0, first);
+    card.identity = text.substr(first + 1, second - first - 1);
+    std::from_chars(text.data() + second + 1, text.data() + text.size(), card.pid);
+    return card;
+  }
+};
+
+// One rank on its way into a group.
+class Joining {
+ public:
+  explicit Joining(const JoinOptions& options)
+      : options_(options),
+        deadline_(deadline_after(options.patience)),
+        prefix_(fmt::format("tandem/{}/", options.generation)) {}
+
+  Result<Group> run() {
+    if (options_.engine == "mpi") return join_mpi();
+    if (options_.size == 1) return Group();
+    if (options_.rank == 0 && !options_.served) {
+      TANDEM_ASSIGN(server_, StoreServer::start("", options_.port, options_.token));
+    }
+    TANDEM_ASSIGN(store_,
+                  StoreClient::connect(options_.address, options_.port, options_.token, deadline_));
+    TANDEM_TRY(introduce());
+    const bool one_host = std::all_of(cards_.begin(), cards_.end(), [&](const Card& card) {
+      return card.identity == cards_[0].identity;
+    });
+    if (options_.engine == "shm" && !one_host) {
+      return Error(Code::kInvalidArgument,
+                   "engine `shm` needs all workers on one host, in one network and process "
+                   "namespace; use `auto` or `gloo`");
+    }
+    const bool shared = options_.engine == "shm" || (options_.engine == "auto" && one_host);
+    return shared ? join_shm() : join_gloo();
+  }
+
+ private:
+  Status introduce() {
+    const Card mine{host_name(), host_identity(), ::getpid()};
+    TANDEM_TRY(store_->set(key("rank", options_.rank), bytes_of(mine.text()), deadline_));
+    membership_.rank = options_.rank;
+    membership_.generation = options_.generation;
+    membership_.members.clear();
+    for (int rank = 0; rank < options_.size; ++rank) {
+      auto card = store_->get(key("rank", rank), deadline_);
+      if (!card.ok()) {
+        return std::move(card).error().within(
+            fmt::format("rank {} of {} has not come", rank, options_.size));
+      }
+      cards_.push_back(Card::parse(text_of(*card)));
+      membership_.members.push_back({cards_.back().host, cards_.back().pid});
+    }
+    return {};
+  }
+
+  std::string key(std::string_view kind, int number) const {
+    return fmt::format("{}{}/{}", prefix_, kind, number);
+  }
+
+  // The first rank makes the memory; it stays open here until everybody has it.
+  Result<Group> join_shm() {
+    std::shared_ptr<const Arena> arena;
+    if (options_.rank == 0) {
+      TANDEM_ASSIGN(Arena made, Arena::create());
+      arena = std::make_shared<const Arena>(std::move(made));
+      TANDEM_TRY(store_->set(key("arena", 0), bytes_of(arena->path()), deadline_));
+    } else {
+      TANDEM_ASSIGN(const std::vector<std::byte> path, store_->get(key("arena", 0), deadline_));
+      TANDEM_ASSIGN(Arena opened, Arena::open(text_of(path)));
+      arena = std::make_shared<const Arena>(std::move(opened));
+    }
+    TANDEM_ASSIGN(auto engine, make_shm_engine(std::move(arena), membership_, deadline_));
+    return Group(std::move(engine), std::move(server_));
+  }
+
+  Result<Group> join_gloo() {
+    TANDEM_ASSIGN(auto engine, make_gloo_engine({.membership = membership_,
+                                                 .store = store_.get(),
+                                                 .prefix = prefix_ + "gloo/",
+                                                 .bind_address = options_.bind_address,
+                                                 .deadline = deadline_}));
+    return Group(std::move(engine), std::move(server_));
+  }
+
+  Result<Group> join_mpi() {
+    TANDEM_ASSIGN(auto engine, make_mpi_engine({options_.generation, deadline_}));
+    return Group(std::move(engine));
+  }
+
+  const JoinOptions& options_;
+  const Deadline deadline_;
+  const std::string prefix_;
+  std::shared_ptr<StoreServer> server_;  // Of rank 0; lives as long as the group.
+  std::unique_ptr<StoreClient> store_;
+  std::vector<Card> cards_;
+  Membership membership_;
+};
+
+}  // namespace
+
+Result<Group> join(const JoinOptions& options) {
+  return Joining(options).run();
+}
+
+}  // namespace tandem::collective

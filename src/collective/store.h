@@ -1,0 +1,79 @@
+// A tiny key-value rendezvous over TCP: workers leave their addresses in it and wait for those of
+// the others. Meant for a few small values while a group forms, not for data.
+//
+// StoreServer owns one thread; its methods may be called from any thread. A StoreClient is one
+// connection and belongs to one thread at a time. The bytes between them: store_protocol.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "base/result.h"
+#include "collective/membership.h"
+
+namespace tandem::collective {
+
+class StoreServer {
+ public:
+  // Listens on `address` (a name or an IP; empty: every address) and `port` (0: any free one). Only
+  // clients with the same token are served. The server ends with the object and loses its keys.
+  static Result<std::unique_ptr<StoreServer>> start(const std::string& address, std::uint16_t port,
+                                                    std::string_view token);
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  std::uint16_t port() const { return port_; }
+
+ private:
+  class Loop;
+
+  StoreServer(std::unique_ptr<Loop> loop, std::uint16_t port);
+
+  const std::uint16_t port_;
+  const std::unique_ptr<Loop> loop_;
+  std::thread thread_;
+};
+
+class StoreClient {
+ public:
+  // Tries again until the deadline while nobody listens: the server may start later. kDenied when
+  // the server has another token, kVersionMismatch when it speaks another version.
+  static Result<std::unique_ptr<StoreClient>> connect(const std::string& host, std::uint16_t port,
+                                                      std::string_view token, Deadline deadline);
+
+  // Replaces a value that is there. After kTimeout or kPeerLost it is unknown whether it was set.
+  Status set(std::string_view key, std::span<const std::byte> value, Deadline deadline);
+
+  // Waits until the key exists. kTimeout names the key; the client may be used again.
+  Result<std::vector<std::byte>> get(std::string_view key, Deadline deadline);
+
+  // The IP address of this machine that the connection uses, as text.
+  Result<std::string> local_address() const;
+
+ private:
+  StoreClient(Descriptor socket, std::string where);
+
+  Status greet(std::string_view token, Deadline deadline);
+  Status send(std::span<const std::byte> bytes, std::string_view doing, Deadline deadline);
+  // Reads until `input_` holds so many bytes.
+  Status fill(std::size_t bytes, std::string_view doing, Deadline deadline);
+  // Sends a request and takes the reply to it; older replies, to calls that timed out, are skipped.
+  Result<std::vector<std::byte>> call(std::uint8_t operation, std::string_view key,
+                                      std::span<const std::byte> value, std::string_view doing,
+                                      Deadline deadline);
+
+  Descriptor socket_;
+  const std::string where_;  // "the store at node-a:29500".
+  std::uint32_t sequence_ = 0;
+  std::vector<std::byte> input_;
+};
+
+}  // namespace tandem::collective
