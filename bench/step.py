@@ -8,11 +8,13 @@ import argparse
 import json
 import os
 import pathlib
-import re
-import subprocess
 import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER / "peers"))
+
+from sides import PYTHON, Side, kernel_environment  # noqa: E402
+
 # Workload: batch, steps a round, and the ratio that must be reached at least.
 WORKLOADS = {
     "softmax": (64, 2000, 2.0),
@@ -23,47 +25,9 @@ WORKLOADS = {
 }
 
 
-def kernel_environment(tandem):
-    """What `tandem` gives a worker of one thread (src/cluster/environment.cc), for both sides."""
-    # Its exit code tells whether all is well with the machine, which is not the question here.
-    checks = json.loads(subprocess.run([tandem, "doctor", "--json"], capture_output=True, text=True).stdout)
-    finding = next(check["finding"] for check in checks if check["name"] == "kernels")
-    chosen = dict(re.findall(r"([A-Z_]+)=(\w+)", finding))
-    missing = {"OPENBLAS_CORETYPE", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA"} - chosen.keys()
-    if missing:
-        sys.exit(f"error: `tandem doctor` does not say {', '.join(sorted(missing))}: {finding}")
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return {**chosen, "DNNL_MAX_CPU_ISA": chosen["ONEDNN_MAX_CPU_ISA"], **threads}
-
-
-class Side:
-    """A process that answers "run STEPS" with a JSON line."""
-
-    def __init__(self, command, environment):
-        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, env=environment)
-        self.best = 0.0
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"error: {self.process.args[0]} ended with exit code {self.process.wait()}")
-        return json.loads(line)
-
-    def run(self, steps):
-        self.process.stdin.write(f"run {steps}\n")
-        self.process.stdin.flush()
-        self.best = max(self.best, self.answer()["samples_per_s"])
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
 def compare(workload, rounds, binary, environment):
     batch, steps, _ = WORKLOADS[workload]
-    # Debian's own Python: another one on the PATH does not see python3-torch.
-    peer = Side(["/usr/bin/python3", FOLDER / "peers" / "pytorch_step.py", workload, batch], environment)
+    peer = Side([PYTHON, FOLDER / "peers" / "pytorch_step.py", workload, batch], environment)
     ours = Side([binary, workload, batch], environment)
     peer.answer()  # It describes itself first.
     for _ in range(rounds):

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/rng.h"
+#include "collective/join.h"
 #include "data/loader.h"
 #include "train/recipe.h"
 #include "train/stepper.h"
@@ -78,6 +79,15 @@ class SyntheticData final : public data::Dataset {
   std::vector<std::int32_t> tokens_, classes_;
 };
 
+Result<collective::Group> join_from_environment() {
+  TANDEM_ASSIGN(const auto options, collective::join_options_from([](const std::string& name) {
+                  const char* value = std::getenv(name.c_str());
+                  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+                }));
+  if (!options.has_value()) return collective::Group();
+  return collective::join(*options);
+}
+
 int fail(const Error& error) {
   fmt::print(stderr, "error: {}\n", error.message());
   return exit_code(error.code());
@@ -85,15 +95,22 @@ int fail(const Error& error) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    fmt::print(stderr,
-               "usage: tandem-bench-step softmax|mlp|cnn|resnet18|gpt BATCH [THREADS [LANES]]\n");
+    fmt::print(
+        stderr,
+        "usage: tandem-bench-step softmax|mlp|cnn|resnet18|gpt BATCH [THREADS [LANES]]\n"
+        "BATCH and LANES are each worker's; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT make "
+        "it one of several\n");
     return 2;
   }
+  auto group = join_from_environment();
+  if (!group.ok()) return fail(group.error());
+  const int workers = group->size();
   job::Job job;
   job.model.config.kind = argv[1];
-  job.train.batch = std::strtoll(argv[2], nullptr, 10);
+  job.train.batch = std::strtoll(argv[2], nullptr, 10) * workers;
+  job.cluster.workers = workers;
   job.train.threads = argc > 3 ? std::strtoll(argv[3], nullptr, 10) : 1;
-  job.cluster.lanes = argc > 4 ? std::strtoll(argv[4], nullptr, 10) : 1;
+  job.cluster.lanes = (argc > 4 ? std::strtoll(argv[4], nullptr, 10) : 1) * workers;
   job.train.optimizer.lr = 0.01;
   job.train.optimizer.momentum = 0.9;
   const SyntheticData data(argv[1]);
@@ -104,20 +121,20 @@ int main(int argc, char** argv) {
       model::Model::create(std::move(blueprint).value(), job.train.loss, job.train.threads);
   if (!model.ok()) return fail(model.error());
   (*model)->initialise(job.train.seed);
-  collective::Group alone;
   auto stepper = train::Stepper::create(
       job, **model,
-      {.parameters = {{0, parameters}}, .buffers = {{0, (*model)->blueprint().buffers}}}, alone);
+      {.parameters = {{0, parameters}}, .buffers = {{0, (*model)->blueprint().buffers}}}, *group);
   if (!stepper.ok()) return fail(stepper.error());
   // A peer of one thread is not met with a second one that prepares batches.
   const data::Sampler sampler(data.size() / job.train.batch * job.train.batch, job.train.batch,
                               job.lanes(), 1);
-  data::Loader loader(data, sampler, {0, std::int64_t{1} << 40, 0, job.lanes()}, 0);
+  const collective::LaneRange lanes = (*stepper)->lanes();
+  data::Loader loader(data, sampler, {0, std::int64_t{1} << 40, lanes.begin, lanes.end}, 0);
   std::int64_t step = 0;
   const auto run = [&](std::int64_t steps) -> double {
     const auto begin = std::chrono::steady_clock::now();
     for (std::int64_t i = 0; i < steps; ++i, ++step) {
-      for (std::int64_t lane = 0; lane < job.lanes(); ++lane) {
+      for (std::int64_t lane = lanes.begin; lane < lanes.end; ++lane) {
         const Status status =
             (*stepper)->run_lane(loader.next()->batch, step, lane, job.train.batch);
         if (!status.ok()) std::exit(fail(status.error()));

@@ -27,6 +27,7 @@ struct Slots {
   ModelVerifyOptions verify;
   ModelExportOptions exporting;
   DoctorOptions doctor;
+  BenchAllReduceOptions allreduce;
   // What the sub-command that was given becomes.
   std::map<const CLI::App*, std::function<Result<Options>()>> finish;
 };
@@ -262,6 +263,41 @@ void add_others(CLI::App& app, Slots& slots) {
   slots.finish[&reference] = []() -> Result<Options> { return Options(JobReferenceOptions()); };
 }
 
+void add_bench(CLI::App& app, Slots& slots) {
+  CLI::App& bench = *app.add_subcommand("bench", "Measure parts of Tandem on this machine");
+  bench.require_subcommand(1);
+  CLI::App& command =
+      *bench.add_subcommand("allreduce", "Sums of float32 between processes: time and bandwidth");
+  BenchAllReduceOptions& options = slots.allreduce;
+  command.add_option("--ranks", options.ranks, "Processes")
+      ->check(within(2, 256))
+      ->type_name("N")
+      ->capture_default_str();
+  command.add_option("--bytes", options.bytes, "Sizes of the buffer, such as 1KiB,256KiB,64MiB")
+      ->delimiter(',')
+      ->transform(CLI::AsSizeValue(false))
+      ->check(within(4, 1e12))
+      ->type_name("SIZE,...");
+  command.add_option("--engines", options.engines, "shm, gloo, mpi")
+      ->delimiter(',')
+      ->check(one_of({"shm", "gloo", "mpi"}))
+      ->type_name("NAME,...");
+  command.add_option("--orders", options.orders, "ordered (the lanes' tree), ring")
+      ->delimiter(',')
+      ->check(one_of({"ordered", "ring"}))
+      ->type_name("NAME,...");
+  add_json(command, slots, "Print a list of objects");
+  add_worker_binary(command, options.worker_binary);
+  command.footer(
+      "Bus bandwidth is 2(N-1)/N of the bytes by the time of the slowest rank; best of five "
+      "rounds.\n\n"
+      "Example:\n  tandem bench allreduce --ranks 4 --bytes 256KiB,64MiB --engines shm,gloo,mpi");
+  slots.finish[&command] = [&slots]() -> Result<Options> {
+    slots.allreduce.format = format_of(slots);
+    return Options(slots.allreduce);
+  };
+}
+
 std::vector<std::string> names_of_commands(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -347,6 +383,7 @@ Result<Options> parse_command_line(std::span<const std::string> arguments,
   add_eval(app, *slots);
   add_predict(app, *slots);
   add_model_commands(app, *slots);
+  add_bench(app, *slots);
   add_others(app, *slots);
 
   if (std::ranges::find(arguments, "--version") != arguments.end()) {

@@ -13,6 +13,7 @@ int model_summary(const ModelSummaryOptions& options, const Surroundings& around
 int model_verify(const ModelVerifyOptions& options, const Surroundings& around);
 int model_export(const ModelExportOptions& options, const Surroundings& around);
 int doctor(const DoctorOptions& options, const Surroundings& around);
+int bench_allreduce(const BenchAllReduceOptions& options, const Surroundings& around);
 int job_reference();
 
 }  // namespace tandem::cli

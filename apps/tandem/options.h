@@ -69,6 +69,15 @@ struct DoctorOptions {
   Format format = Format::kText;
 };
 
+struct BenchAllReduceOptions {
+  std::int64_t ranks = 2;
+  std::vector<std::int64_t> bytes = {1024, 1 << 18, 1 << 20, 1 << 24, 1 << 26};
+  std::vector<std::string> engines = {"shm", "gloo"};
+  std::vector<std::string> orders = {"ordered"};
+  std::string worker_binary;
+  Format format = Format::kText;
+};
+
 struct JobReferenceOptions {};
 
 // Text to print and be done: --help, --version.
@@ -76,8 +85,8 @@ struct HelpOptions {
   std::string text;
 };
 
-using Options =
-    std::variant<HelpOptions, TrainOptions, EvalOptions, PredictOptions, ModelSummaryOptions,
-                 ModelVerifyOptions, ModelExportOptions, DoctorOptions, JobReferenceOptions>;
+using Options = std::variant<HelpOptions, TrainOptions, EvalOptions, PredictOptions,
+                             ModelSummaryOptions, ModelVerifyOptions, ModelExportOptions,
+                             DoctorOptions, BenchAllReduceOptions, JobReferenceOptions>;
 
 }  // namespace tandem::cli

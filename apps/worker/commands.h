@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "collective/join.h"
+#include "group.h"
 #include "train/generate.h"
 #include "train/trainer.h"
 
@@ -18,8 +18,7 @@ struct TrainOptions {
   std::filesystem::path run_directory;
   std::filesystem::path base_directory;
   int control = -1;  // The socket to the node.
-  collective::JoinOptions join;
-  int arena = -1;  // Shared memory, when the workers of this host meet there.
+  GroupOptions group;
   train::Rehearsal rehearsal = train::Rehearsal::kNo;
 };
 
@@ -42,11 +41,19 @@ struct PredictOptions {
   Format format = Format::kText;
 };
 
+// Of `tandem bench allreduce`.
+struct AllReduceOptions {
+  GroupOptions group;
+  std::vector<std::int64_t> bytes;
+  std::string order = "ordered";
+};
+
 // Each returns how it ended; main() turns that into a message and an exit code. train() has told
 // the node already.
 Status train(const TrainOptions& options);
 Status eval(const EvalOptions& options);
 Status predict(const PredictOptions& options);
 Status info();
+Status allreduce(const AllReduceOptions& options);
 
 }  // namespace tandem::worker

@@ -11,6 +11,17 @@
 namespace tandem::worker {
 namespace {
 
+// What the node says of the other workers.
+void add_group(CLI::App& command, GroupOptions& group) {
+  command.add_option("--rank", group.join.rank);
+  command.add_option("--workers", group.join.size);
+  command.add_option("--engine", group.join.engine);
+  command.add_option("--arena", group.arena);
+  command.add_option("--store-host", group.join.address);
+  command.add_option("--store-port", group.join.port);
+  command.add_flag("--store-served", group.join.served);
+}
+
 // Adds the sub-commands; the chosen one leaves how it ended in `status`.
 void add_train(CLI::App& app, Status& status) {
   auto options = std::make_shared<TrainOptions>();
@@ -18,13 +29,7 @@ void add_train(CLI::App& app, Status& status) {
   command->add_option("--run", options->run_directory)->required();
   command->add_option("--base-directory", options->base_directory)->required();
   command->add_option("--control", options->control)->required();
-  command->add_option("--rank", options->join.rank);
-  command->add_option("--workers", options->join.size);
-  command->add_option("--engine", options->join.engine);
-  command->add_option("--arena", options->arena);
-  command->add_option("--store-host", options->join.address);
-  command->add_option("--store-port", options->join.port);
-  command->add_flag("--store-served", options->join.served);
+  add_group(*command, options->group);
   const CLI::Option* dry_run = command->add_flag("--dry-run");
   command->callback([options, dry_run, &status] {
     if (dry_run->count() > 0) options->rehearsal = train::Rehearsal::kOneStep;
@@ -64,6 +69,15 @@ void add_predict(CLI::App& app, Status& status) {
   });
 }
 
+void add_allreduce(CLI::App& app, Status& status) {
+  auto options = std::make_shared<AllReduceOptions>();
+  CLI::App* command = app.add_subcommand("allreduce", "Measure all-reduces, one rank of several");
+  add_group(*command, options->group);
+  command->add_option("--bytes", options->bytes)->delimiter(',')->required();
+  command->add_option("--order", options->order);
+  command->callback([options, &status] { status = allreduce(*options); });
+}
+
 // What was printed must have arrived: a full disk or a closed pipe is not success.
 Status flush_output() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
@@ -77,6 +91,7 @@ int run(int argc, char** argv) {
   add_train(app, status);
   add_eval(app, status);
   add_predict(app, status);
+  add_allreduce(app, status);
   app.add_subcommand("info", "What the libraries say of themselves, as JSON")->callback([&] {
     status = info();
   });

@@ -1,4 +1,4 @@
-"""A training step in plain PyTorch, one process, as a peer to measure against: pytorch_step.py WORKLOAD BATCH
+"""A training step in PyTorch as a peer to measure against: pytorch_step.py WORKLOAD BATCH
 
 Builds the workload once and warms up, then answers each line on stdin with one JSON line on stdout, so that a caller can
 alternate it with what it is compared with:
@@ -6,9 +6,11 @@ alternate it with what it is compared with:
     run STEPS   ->  {"ms_per_step": ..., "samples_per_s": ..., "loss": ...}
 
 The first line that it prints, before any question, describes it. It ends when stdin does. float32, SGD with momentum, one
-thread; the caller sets OPENBLAS_CORETYPE and ATEN_CPU_CAPABILITY. Needs Debian's python3-torch and Debian's own Python.
+thread; with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment it is one rank of DistributedDataParallel on
+Gloo, BATCH is each rank's and samples/s are those of all. The caller sets OPENBLAS_CORETYPE and ATEN_CPU_CAPABILITY. Needs Debian's python3-torch and Debian's own Python.
 """
 import json
+import os
 import sys
 import time
 
@@ -30,6 +32,10 @@ class Workload:
         torch.manual_seed(0)
         self.batch = batch
         self.model = MODELS[name]()
+        self.ranks = int(os.environ.get("WORLD_SIZE", "1"))
+        if self.ranks > 1:
+            torch.distributed.init_process_group("gloo")
+            self.model = torch.nn.parallel.DistributedDataParallel(self.model)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
         self.inputs, self.targets = make_data(name)
         self.done = 0
@@ -49,7 +55,7 @@ class Workload:
         for _ in range(steps):
             loss = self.step()
         seconds = (time.perf_counter() - begin) / steps
-        answer(ms_per_step=seconds * 1e3, samples_per_s=self.batch / seconds, loss=loss.item())
+        answer(ms_per_step=seconds * 1e3, samples_per_s=self.batch * self.ranks / seconds, loss=loss.item())
 
 
 def main():

@@ -13,6 +13,7 @@
 #include "collective/mpi_engine.h"
 #include "collective/shm_engine.h"
 #include "collective/store.h"
+#include "collective/two_level.h"
 
 namespace tandem::collective {
 namespace {
@@ -86,7 +87,14 @@ class Joining {
                    "namespace; use `auto` or `gloo`");
     }
     const bool shared = options_.engine == "shm" || (options_.engine == "auto" && one_host);
-    return shared ? join_shm() : join_gloo();
+    if (shared) {
+      TANDEM_ASSIGN(auto engine, open_shm(0, options_.size));
+      return Group(std::move(engine), std::move(server_));
+    }
+    const std::vector<int> hosts = first_ranks();
+    const bool two_levels = options_.engine == "auto" && !hosts.empty() &&
+                            hosts.size() < static_cast<std::size_t>(options_.size);
+    return two_levels ? join_two_levels(hosts) : join_gloo();
   }
 
  private:
@@ -112,29 +120,75 @@ class Joining {
     return fmt::format("{}{}/{}", prefix_, kind, number);
   }
 
-  // The first rank makes the memory; it stays open here until everybody has it.
-  Result<Group> join_shm() {
+  // The first rank of each host; nothing when a host's ranks are not contiguous.
+  std::vector<int> first_ranks() const {
+    std::vector<int> firsts;
+    for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
+      if (rank > 0 && cards_[rank].identity == cards_[rank - 1].identity) continue;
+      for (const int first : firsts) {
+        if (cards_[static_cast<std::size_t>(first)].identity == cards_[rank].identity) return {};
+      }
+      firsts.push_back(static_cast<int>(rank));
+    }
+    return firsts;
+  }
+
+  // Members [first, end) as a group of their own.
+  Membership part(int first, int end) const {
+    Membership membership = membership_;
+    membership.rank = membership_.rank - first;
+    for (int rank = first; rank < end; ++rank) membership.numbers.push_back(rank);
+    membership.members.assign(membership_.members.begin() + first,
+                              membership_.members.begin() + end);
+    return membership;
+  }
+
+  // Shared memory of ranks [first, end). The first makes it; it stays open there until everybody
+  // has it.
+  Result<std::unique_ptr<ShmEngine>> open_shm(int first, int end) {
     std::shared_ptr<const Arena> arena;
-    if (options_.rank == 0) {
+    if (options_.rank == first) {
       TANDEM_ASSIGN(Arena made, Arena::create());
       arena = std::make_shared<const Arena>(std::move(made));
-      TANDEM_TRY(store_->set(key("arena", 0), bytes_of(arena->path()), deadline_));
+      TANDEM_TRY(store_->set(key("arena", first), bytes_of(arena->path()), deadline_));
     } else {
-      TANDEM_ASSIGN(const std::vector<std::byte> path, store_->get(key("arena", 0), deadline_));
+      TANDEM_ASSIGN(const std::vector<std::byte> path, store_->get(key("arena", first), deadline_));
       TANDEM_ASSIGN(Arena opened, Arena::open(text_of(path)));
       arena = std::make_shared<const Arena>(std::move(opened));
     }
-    TANDEM_ASSIGN(auto engine, make_shm_engine(std::move(arena), membership_, deadline_));
-    return Group(std::move(engine), std::move(server_));
+    return make_shm_engine(std::move(arena), part(first, end), deadline_);
+  }
+
+  Result<std::unique_ptr<Engine>> open_gloo(const Membership& membership, std::string_view name) {
+    return make_gloo_engine({.membership = membership,
+                             .store = store_.get(),
+                             .prefix = fmt::format("{}{}/", prefix_, name),
+                             .bind_address = options_.bind_address,
+                             .deadline = deadline_});
   }
 
   Result<Group> join_gloo() {
-    TANDEM_ASSIGN(auto engine, make_gloo_engine({.membership = membership_,
-                                                 .store = store_.get(),
-                                                 .prefix = prefix_ + "gloo/",
-                                                 .bind_address = options_.bind_address,
-                                                 .deadline = deadline_}));
+    TANDEM_ASSIGN(auto engine, open_gloo(membership_, "gloo"));
     return Group(std::move(engine), std::move(server_));
+  }
+
+  Result<Group> join_two_levels(const std::vector<int>& firsts) {
+    const auto next = std::upper_bound(firsts.begin(), firsts.end(), options_.rank);
+    const int first = *(next - 1), end = next == firsts.end() ? options_.size : *next;
+    TwoLevelParts parts;
+    parts.first_ranks = firsts;
+    TANDEM_ASSIGN(parts.all, open_gloo(membership_, "gloo"));
+    TANDEM_ASSIGN(parts.local, open_shm(first, end));
+    if (options_.rank == first) {
+      Membership leaders = membership_;
+      leaders.rank = static_cast<int>(next - firsts.begin()) - 1;
+      leaders.members.clear();
+      for (const int rank : firsts)
+        leaders.members.push_back(membership_.members[static_cast<std::size_t>(rank)]);
+      leaders.numbers = firsts;
+      TANDEM_ASSIGN(parts.leaders, open_gloo(leaders, "leaders"));
+    }
+    return Group(make_two_level_engine(std::move(parts)), std::move(server_));
   }
 
   Result<Group> join_mpi() {

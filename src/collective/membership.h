@@ -26,6 +26,7 @@ struct Member {
 struct Membership {
   int rank = 0;  // Ours.
   std::uint64_t generation = 0;
+  std::vector<int> numbers;  // What ranks are called when they are part of a larger group.
   std::vector<Member> members = {Member{}};  // By rank.
 
   int size() const { return static_cast<int>(members.size()); }

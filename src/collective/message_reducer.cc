@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -16,22 +17,21 @@ constexpr std::chrono::hours kLong{1};
 
 class MessageReducer final : public Reducer {
  public:
-  MessageReducer(Engine& engine, ReducePlan plan)
+  MessageReducer(Engine& engine, ReducePlan plan, MessageReducerMemory memory,
+                 std::vector<float> kept)
       : engine_(engine),
         plan_(std::move(plan)),
-        partials_(partials_of(plan_.lanes, engine.membership().size())),
-        result_(plan_.floats) {
+        kept_(std::move(kept)),
+        partials_(std::move(memory.partials)),
+        own_(std::move(memory.own)),
+        result_(memory.sum, plan_.floats) {
     std::size_t widest = 0;
     for (const Bucket& bucket : plan_.buckets) {
       const Bucket slice = slice_of(bucket, rank(), size());
       widest = std::max(widest, slice.end - slice.begin);
     }
     for (const Partial& partial : partials_) {
-      if (partial.worker == rank()) {
-        own_.emplace_back(plan_.floats);
-      } else {
-        received_.emplace_back(widest);
-      }
+      if (partial.worker != rank()) received_.emplace_back(widest);
     }
     thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
   }
@@ -42,7 +42,7 @@ class MessageReducer final : public Reducer {
   }
 
   std::size_t partials() const override { return own_.size(); }
-  std::span<float> partial(std::size_t index) override { return own_[index]; }
+  std::span<float> partial(std::size_t index) override { return {own_[index], plan_.floats}; }
 
   Status ready(std::size_t count) override {
     const std::scoped_lock lock(mutex_);
@@ -93,13 +93,13 @@ class MessageReducer final : public Reducer {
     std::size_t others = 0, ours = 0;
     for (const Partial& partial : partials_) {
       if (partial.worker == rank()) {
-        const std::vector<float>& memory = own_[ours++];
+        const std::span<const float> memory(own_[ours++], plan_.floats);
         sources.push_back(memory.data());
         for (int peer = 0; peer < size(); ++peer) {
           const Bucket slice = slice_of(bucket, peer, size());
           if (peer != rank())
-            sends.push_back({peer, std::as_bytes(std::span(memory).subspan(
-                                       slice.begin, slice.end - slice.begin))});
+            sends.push_back(
+                {peer, std::as_bytes(memory.subspan(slice.begin, slice.end - slice.begin))});
         }
         continue;
       }
@@ -111,15 +111,14 @@ class MessageReducer final : public Reducer {
     }
     TANDEM_TRY(engine_.exchange(sends, receives, deadline));
     if (mine.begin < mine.end)
-      add_partials(plan_.lanes, partials_, sources, mine, result_.data() + mine.begin);
+      add_partials({0, plan_.lanes}, partials_, sources, mine, result_.data() + mine.begin);
     return gather(bucket, deadline);
   }
 
   Status gather(const Bucket& bucket, Deadline deadline) {
     const auto bytes = [&](int peer) {
       const Bucket slice = slice_of(bucket, peer, size());
-      return std::as_writable_bytes(
-          std::span(result_).subspan(slice.begin, slice.end - slice.begin));
+      return std::as_writable_bytes(result_.subspan(slice.begin, slice.end - slice.begin));
     };
     std::vector<Send> sends;
     std::vector<Receive> receives;
@@ -133,12 +132,13 @@ class MessageReducer final : public Reducer {
 
   Engine& engine_;
   const ReducePlan plan_;
+  std::vector<float> kept_;  // Memory of our own, when we were given none.
   const std::vector<Partial> partials_;
 
   // The caller's until a bucket is ready, then the thread's until it is summed.
-  std::vector<std::vector<float>> own_;
+  const std::vector<float*> own_;
+  const std::span<float> result_;
   std::vector<std::vector<float>> received_;  // A slice of each partial of the others.
-  std::vector<float> result_;
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
@@ -152,8 +152,23 @@ class MessageReducer final : public Reducer {
 
 }  // namespace
 
+std::unique_ptr<Reducer> make_message_reducer(Engine& engine, ReducePlan plan,
+                                              MessageReducerMemory memory) {
+  return std::make_unique<MessageReducer>(engine, std::move(plan), std::move(memory),
+                                          std::vector<float>());
+}
+
 std::unique_ptr<Reducer> make_message_reducer(Engine& engine, ReducePlan plan) {
-  return std::make_unique<MessageReducer>(engine, std::move(plan));
+  MessageReducerMemory memory;
+  memory.partials = partials_of(plan.lanes, engine.membership().size());
+  const auto ours = static_cast<std::size_t>(std::count_if(
+      memory.partials.begin(), memory.partials.end(),
+      [&](const Partial& partial) { return partial.worker == engine.membership().rank; }));
+  std::vector<float> kept((ours + 1) * plan.floats);
+  for (std::size_t i = 0; i < ours; ++i) memory.own.push_back(kept.data() + i * plan.floats);
+  memory.sum = kept.data() + ours * plan.floats;
+  return std::make_unique<MessageReducer>(engine, std::move(plan), std::move(memory),
+                                          std::move(kept));
 }
 
 Result<std::unique_ptr<Reducer>> Engine::make_reducer(ReducePlan plan, Deadline) {

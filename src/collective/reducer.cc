@@ -56,9 +56,10 @@ class NodeSum {
 };
 
 // One partial for each lane, or for equal nodes: then the tree over partials is the lanes' tree.
-bool is_plain(std::int64_t lanes, std::span<const Partial> partials) {
+bool is_plain(LaneRange node, std::span<const Partial> partials) {
   const std::int64_t each = partials[0].lanes.size();
-  return (each & (each - 1)) == 0 && each * static_cast<std::int64_t>(partials.size()) == lanes &&
+  return (each & (each - 1)) == 0 &&
+         each * static_cast<std::int64_t>(partials.size()) == node.size() &&
          std::all_of(partials.begin(), partials.end(),
                      [&](const Partial& partial) { return partial.lanes.size() == each; });
 }
@@ -78,10 +79,10 @@ Bucket slice_of(const Bucket& bucket, int rank, int size) {
   return {edge(rank), edge(rank + 1)};
 }
 
-void add_partials(std::int64_t lanes, std::span<const Partial> partials,
+void add_partials(LaneRange node, std::span<const Partial> partials,
                   std::span<const float* const> sources, const Bucket& at, float* to) {
   constexpr std::size_t kMostPlain = 64;
-  if (is_plain(lanes, partials) && partials.size() <= kMostPlain) {
+  if (is_plain(node, partials) && partials.size() <= kMostPlain) {
     std::array<const std::byte*, kMostPlain> plain;
     for (std::size_t i = 0; i < sources.size(); ++i)
       plain[i] = reinterpret_cast<const std::byte*>(sources[i] + at.begin);
@@ -94,7 +95,7 @@ void add_partials(std::int64_t lanes, std::span<const Partial> partials,
     const std::size_t count = std::min(NodeSum::kBlock, at.end - begin);
     std::size_t first = 0;
     float* into = to + (begin - at.begin);
-    const float* result = sum.sum({0, lanes}, first, begin, count, into);
+    const float* result = sum.sum(node, first, begin, count, into);
     if (result != into) std::copy_n(result, count, into);
   }
 }

@@ -54,9 +54,9 @@ std::unique_ptr<Reducer> make_local_reducer(ReducePlan plan);
 // The part of a bucket that a rank sums for all.
 Bucket slice_of(const Bucket& bucket, int rank, int size);
 
-// Adds floats [at.begin, at.end) of all partials, in tree order over `lanes`, into `to`, which
-// points at at.begin. The partials come in lane order.
-void add_partials(std::int64_t lanes, std::span<const Partial> partials,
+// Adds floats [at.begin, at.end) of the partials that make up a node of the tree, in its order,
+// into `to`, which points at at.begin. The partials come in lane order.
+void add_partials(LaneRange node, std::span<const Partial> partials,
                   std::span<const float* const> sources, const Bucket& at, float* to);
 
 }  // namespace tandem::collective

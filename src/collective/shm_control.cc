@@ -162,7 +162,8 @@ Error ShmControl::fail(Fault fault, int culprit, const std::string& words) {
     head().fault.store(static_cast<std::uint32_t>(fault));
   }
   for (int rank = 0; rank < membership_.size(); ++rank) {
-    for (const Counter* counter : {&slot(rank).arrivals, &slot(rank).ready, &slot(rank).done})
+    for (const Counter* counter :
+         {&slot(rank).arrivals, &slot(rank).ready, &slot(rank).done, &slot(rank).published})
       wake(counter->value);
   }
   const Status written = status();

@@ -7,7 +7,7 @@
 //
 //   offset              size  what
 //        0               256  Head
-//      256         384 * n    Slot, one for each rank
+//      256         448 * n    Slot, one for each rank
 //   a page's multiple           staging: for each rank two halves of kStagingBytes
 #pragma once
 
@@ -43,14 +43,15 @@ struct alignas(64) Head {
 static_assert(sizeof(Head) == 256);
 
 struct Slot {
-  Counter arrivals;  // At rounds of the engine.
-  Counter ready;     // Buckets that a reducer's rank has filled.
-  Counter done;      // Buckets whose slice it has summed.
+  Counter arrivals;   // At rounds of the engine.
+  Counter ready;      // Buckets that a reducer's rank has filled.
+  Counter done;       // Buckets whose slice it has summed.
+  Counter published;  // Steps whose sum over all hosts it has written.
   std::atomic<std::uint32_t> pid;
   // What this rank publishes with an arrival: valid until its next but one.
   alignas(64) std::array<std::array<std::uint64_t, 8>, 2> notes;
 };
-static_assert(sizeof(Slot) == 384);
+static_assert(sizeof(Slot) == 448);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "shared between processes");
 
 class ShmControl {

@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "base/check.h"
-#include "collective/shm_control.h"
-#include "collective/shm_reducer.h"
 
 namespace tandem::collective {
 namespace {
@@ -52,9 +50,9 @@ bool agree(const Note& a, const Note& b) {
   return a.round == b.round && a.what == b.what && a.count == b.count;
 }
 
-class ShmEngine final : public Engine {
+class SharedMemory final : public ShmEngine {
  public:
-  ShmEngine(std::shared_ptr<const Arena> arena, ShmControl control)
+  SharedMemory(std::shared_ptr<const Arena> arena, ShmControl control)
       : arena_(std::move(arena)),
         control_(std::move(control)),
         used_(ShmControl::bytes_for(control_.membership().size())) {}
@@ -64,6 +62,10 @@ class ShmEngine final : public Engine {
   Traffic traffic() const override { return traffic_; }
   bool checks_calls() const override { return true; }
   Result<std::unique_ptr<Reducer>> make_reducer(ReducePlan plan, Deadline deadline) override;
+  ShmControl& control() override { return control_; }
+  Result<std::byte*> map_common(std::size_t bytes, Deadline deadline) override;
+  Result<std::unique_ptr<ShmReducer>> make_shared_reducer(ReducePlan plan, ShmReducerMemory memory,
+                                                          Deadline deadline) override;
 
   Status join(Deadline deadline) {
     TANDEM_TRY(meet({}, deadline));
@@ -94,7 +96,6 @@ class ShmEngine final : public Engine {
   Status publish(const Note& note, Deadline deadline);
   Status meet(const Note& note, Deadline deadline);
   Status differ();
-  Result<std::byte*> map_common(std::size_t bytes, Deadline deadline);
   std::uint64_t offset_of(const Operand& operand) const;
   std::byte* at(std::uint64_t offset) const;
   Status reduce_small(const Operand& operand, Op op, Order order, const Note& note,
@@ -112,7 +113,7 @@ class ShmEngine final : public Engine {
 // Arrives and waits until all have; the notes and staging halves of this round are then to be read,
 // and stay until the rank's next but one arrival, which it cannot reach before we have arrived
 // again.
-Status ShmEngine::publish(const Note& note, Deadline deadline) {
+Status SharedMemory::publish(const Note& note, Deadline deadline) {
   TANDEM_TRY(control_.status());
   Slot& mine = control_.slot(rank());
   std::memcpy(mine.notes[half()].data(), &note, sizeof note);
@@ -126,7 +127,7 @@ Status ShmEngine::publish(const Note& note, Deadline deadline) {
 }
 
 // Whoever agrees with the fewest is to blame; with two ranks, the second.
-Status ShmEngine::differ() {
+Status SharedMemory::differ() {
   const auto alike = [this](int rank) {
     int count = 0;
     for (int peer = 0; peer < size(); ++peer) count += agree(note_of(rank), note_of(peer)) ? 1 : 0;
@@ -144,7 +145,7 @@ Status ShmEngine::differ() {
 }
 
 // publish(), and all must have called the same.
-Status ShmEngine::meet(const Note& note, Deadline deadline) {
+Status SharedMemory::meet(const Note& note, Deadline deadline) {
   TANDEM_TRY(publish(note, deadline));
   for (int peer = 0; peer < size(); ++peer) {
     if (!agree(note_of(peer), note)) return differ();
@@ -154,8 +155,8 @@ Status ShmEngine::meet(const Note& note, Deadline deadline) {
 
 // In rounds: each rank's staging half has an equal section for every destination, which begins with
 // the number of bytes in it.
-Status ShmEngine::exchange(std::span<const Send> sends, std::span<const Receive> receives,
-                           Deadline deadline) {
+Status SharedMemory::exchange(std::span<const Send> sends, std::span<const Receive> receives,
+                              Deadline deadline) {
   const std::size_t section = kStagingBytes / static_cast<std::size_t>(size()) / kLine * kLine,
                     room = section - kLine;
   std::vector<std::size_t> sent(sends.size()), received(receives.size());
@@ -212,8 +213,7 @@ Status ShmEngine::exchange(std::span<const Send> sends, std::span<const Receive>
   return {};
 }
 
-// Memory that all ranks map, from the same place of the arena.
-Result<std::byte*> ShmEngine::map_common(std::size_t bytes, Deadline deadline) {
+Result<std::byte*> SharedMemory::map_common(std::size_t bytes, Deadline deadline) {
   TANDEM_TRY(meet({.round = Round::kBarrier, .what = 1, .count = bytes}, deadline));
   ++arrivals_;
   TANDEM_ASSIGN(Mapping memory, arena_->map(used_, bytes));
@@ -222,7 +222,7 @@ Result<std::byte*> ShmEngine::map_common(std::size_t bytes, Deadline deadline) {
   return regions_.back().memory.data();
 }
 
-Result<std::span<std::byte>> ShmEngine::allocate(std::size_t bytes, Deadline deadline) {
+Result<std::span<std::byte>> SharedMemory::allocate(std::size_t bytes, Deadline deadline) {
   const std::size_t stride = (bytes + Arena::kPage - 1) / Arena::kPage * Arena::kPage;
   TANDEM_ASSIGN(std::byte* const all,
                 map_common(stride * static_cast<std::size_t>(size()), deadline));
@@ -230,19 +230,31 @@ Result<std::span<std::byte>> ShmEngine::allocate(std::size_t bytes, Deadline dea
 }
 
 // The partials in lane order, then the result.
-Result<std::unique_ptr<Reducer>> ShmEngine::make_reducer(ReducePlan plan, Deadline deadline) {
-  std::vector<Partial> partials = partials_of(plan.lanes, size());
-  const std::size_t stride = (plan.floats + 15) / 16 * 16;
-  TANDEM_ASSIGN(std::byte* const all,
-                map_common((partials.size() + 1) * stride * sizeof(float), deadline));
+Result<std::unique_ptr<Reducer>> SharedMemory::make_reducer(ReducePlan plan, Deadline deadline) {
   ShmReducerMemory memory;
-  memory.result = reinterpret_cast<float*>(all) + partials.size() * stride;
-  for (std::size_t i = 0; i < partials.size(); ++i)
-    memory.partials.push_back(reinterpret_cast<float*>(all) + i * stride);
-  return make_shm_reducer(control_, std::move(plan), std::move(partials), std::move(memory));
+  memory.partials = partials_of(plan.lanes, size());
+  memory.targets.push_back({{0, plan.lanes}, nullptr});
+  TANDEM_ASSIGN(auto reducer, make_shared_reducer(std::move(plan), std::move(memory), deadline));
+  return std::unique_ptr<Reducer>(std::move(reducer));
 }
 
-std::uint64_t ShmEngine::offset_of(const Operand& operand) const {
+Result<std::unique_ptr<ShmReducer>> SharedMemory::make_shared_reducer(ReducePlan plan,
+                                                                      ShmReducerMemory memory,
+                                                                      Deadline deadline) {
+  const std::size_t stride = (plan.floats + kLine - 1) / kLine * kLine,
+                    parts = memory.partials.size() + memory.targets.size();
+  TANDEM_ASSIGN(std::byte* const all, map_common(parts * stride * sizeof(float), deadline));
+  auto* next = reinterpret_cast<float*>(all);
+  for (std::size_t i = 0; i < memory.partials.size(); ++i, next += stride)
+    memory.memory.push_back(next);
+  for (ShmTarget& target : memory.targets) {
+    target.sum = next;
+    next += stride;
+  }
+  return make_shm_reducer(control_, std::move(plan), std::move(memory));
+}
+
+std::uint64_t SharedMemory::offset_of(const Operand& operand) const {
   const auto* begin = static_cast<const std::byte*>(operand.data);
   for (const Region& region : regions_) {
     const std::byte* first = region.memory.data();
@@ -252,7 +264,7 @@ std::uint64_t ShmEngine::offset_of(const Operand& operand) const {
   return kNotInArena;
 }
 
-std::byte* ShmEngine::at(std::uint64_t offset) const {
+std::byte* SharedMemory::at(std::uint64_t offset) const {
   for (const Region& region : regions_) {
     if (offset >= region.offset && offset < region.offset + region.memory.size())
       return region.memory.data() + (offset - region.offset);
@@ -260,8 +272,8 @@ std::byte* ShmEngine::at(std::uint64_t offset) const {
   return nullptr;
 }
 
-std::optional<Status> ShmEngine::all_reduce(const Operand& operand, Op op, Order order,
-                                            Deadline deadline) {
+std::optional<Status> SharedMemory::all_reduce(const Operand& operand, Op op, Order order,
+                                               Deadline deadline) {
   const std::uint64_t offset = offset_of(operand);
   const bool small = operand.bytes() <= kSmallBytes;
   if (!small && offset == kNotInArena) return std::nullopt;
@@ -278,8 +290,8 @@ std::optional<Status> ShmEngine::all_reduce(const Operand& operand, Op op, Order
                : reduce_in_place(operand, op, order, note, deadline);
 }
 
-Status ShmEngine::reduce_small(const Operand& operand, Op op, Order order, const Note& note,
-                               Deadline deadline) {
+Status SharedMemory::reduce_small(const Operand& operand, Op op, Order order, const Note& note,
+                                  Deadline deadline) {
   if (operand.count > 0)
     std::memcpy(control_.staging(rank(), half()), operand.data, operand.bytes());
   TANDEM_TRY(meet(note, deadline));
@@ -293,8 +305,8 @@ Status ShmEngine::reduce_small(const Operand& operand, Op op, Order order, const
 }
 
 // Nobody else reads or writes our slice until the second meeting.
-Status ShmEngine::reduce_in_place(const Operand& operand, Op op, Order order, Note note,
-                                  Deadline deadline) {
+Status SharedMemory::reduce_in_place(const Operand& operand, Op op, Order order, Note note,
+                                     Deadline deadline) {
   TANDEM_TRY(meet(note, deadline));
   const auto ranks = static_cast<std::size_t>(size()), own = static_cast<std::size_t>(rank());
   std::array<std::byte*, kMostRanksOfAHost> buffers;
@@ -329,12 +341,12 @@ Status ShmEngine::reduce_in_place(const Operand& operand, Op op, Order order, No
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> make_shm_engine(std::shared_ptr<const Arena> arena,
-                                                Membership membership, Deadline deadline) {
+Result<std::unique_ptr<ShmEngine>> make_shm_engine(std::shared_ptr<const Arena> arena,
+                                                   Membership membership, Deadline deadline) {
   TANDEM_ASSIGN(ShmControl control, ShmControl::open(*arena, std::move(membership)));
-  auto engine = std::make_unique<ShmEngine>(std::move(arena), std::move(control));
+  auto engine = std::make_unique<SharedMemory>(std::move(arena), std::move(control));
   TANDEM_TRY(engine->join(deadline));
-  return std::unique_ptr<Engine>(std::move(engine));
+  return std::unique_ptr<ShmEngine>(std::move(engine));
 }
 
 }  // namespace tandem::collective

@@ -12,25 +12,31 @@ namespace {
 // Why one result is enough: a rank writes its slice of a bucket only after every rank has filled
 // the bucket, which a rank does after it has used the result of the step before. And why partials
 // may be written after finish(): it returns when every slice has been summed.
-class ShmReducer final : public Reducer {
+class SharedSum final : public ShmReducer {
  public:
-  ShmReducer(ShmControl& control, ReducePlan plan, std::vector<Partial> partials,
-             ShmReducerMemory memory)
+  SharedSum(ShmControl& control, ReducePlan plan, ShmReducerMemory memory)
       : control_(control),
         plan_(std::move(plan)),
-        partials_(std::move(partials)),
         memory_(std::move(memory)),
-        sources_(memory_.partials.begin(), memory_.partials.end()),
-        filled_(control_.slot(rank()).ready.value.load()) {
-    for (std::size_t i = 0; i < partials_.size(); ++i) {
-      if (partials_[i].worker == rank()) own_.push_back(i);
+        filled_(control_.slot(rank()).ready.value.load()),
+        first_(filled_) {
+    for (std::size_t i = 0; i < memory_.partials.size(); ++i) {
+      if (memory_.partials[i].worker == rank()) own_.push_back(i);
     }
-    first_ = filled_;
+    // The partials of a target are neighbours.
+    std::size_t next = 0;
+    for (const ShmTarget& target : memory_.targets) {
+      Addition addition{target, next, {}};
+      for (; next < memory_.partials.size() && memory_.partials[next].lanes.end <= target.node.end;
+           ++next)
+        addition.sources.push_back(memory_.memory[next]);
+      additions_.push_back(std::move(addition));
+    }
   }
 
   std::size_t partials() const override { return own_.size(); }
   std::span<float> partial(std::size_t index) override {
-    return {memory_.partials[own_[index]], plan_.floats};
+    return {memory_.memory[own_[index]], plan_.floats};
   }
 
   Status ready(std::size_t count) override {
@@ -57,10 +63,25 @@ class ShmReducer final : public Reducer {
     }
     first_ += buckets;
     summed_ = 0;
-    return std::span<const float>(memory_.result, plan_.floats);
+    return std::span<const float>(memory_.targets[0].sum, plan_.floats);
+  }
+
+  std::size_t targets() const override { return memory_.targets.size(); }
+  float* target(std::size_t index) const override { return memory_.targets[index].sum; }
+  std::size_t complete() const override {
+    std::uint32_t least = static_cast<std::uint32_t>(plan_.buckets.size());
+    for (int peer = 0; peer < size(); ++peer)
+      least = std::min(least, control_.slot(peer).done.value.load() - first_);
+    return least;
   }
 
  private:
+  struct Addition {
+    ShmTarget target;
+    std::size_t first;                  // Of its partials.
+    std::vector<const float*> sources;  // Their memory.
+  };
+
   int rank() const { return control_.membership().rank; }
   int size() const { return control_.membership().size(); }
 
@@ -77,31 +98,33 @@ class ShmReducer final : public Reducer {
 
   void sum(std::uint32_t bucket) {
     const Bucket slice = slice_of(plan_.buckets[bucket], rank(), size());
-    if (slice.begin < slice.end)
-      add_partials(plan_.lanes, partials_, sources_, slice, memory_.result + slice.begin);
+    for (const Addition& addition : additions_) {
+      if (slice.begin == slice.end) break;
+      add_partials(addition.target.node,
+                   std::span(memory_.partials).subspan(addition.first, addition.sources.size()),
+                   addition.sources, slice, addition.target.sum + slice.begin);
+    }
     ++summed_;
     control_.advance(control_.slot(rank()).done);
   }
 
   ShmControl& control_;
   const ReducePlan plan_;
-  const std::vector<Partial> partials_;
   const ShmReducerMemory memory_;
-  const std::vector<const float*> sources_;
+  std::vector<Addition> additions_;
   std::vector<std::size_t> own_;  // Which partials are ours.
 
   // Buckets are counted through all steps, as the shared counters are.
   std::uint32_t filled_;      // By this rank.
-  std::uint32_t first_ = 0;   // The first of this step.
+  std::uint32_t first_;       // The first of this step.
   std::uint32_t summed_ = 0;  // In this step, by this rank.
 };
 
 }  // namespace
 
-std::unique_ptr<Reducer> make_shm_reducer(ShmControl& control, ReducePlan plan,
-                                          std::vector<Partial> partials, ShmReducerMemory memory) {
-  return std::make_unique<ShmReducer>(control, std::move(plan), std::move(partials),
-                                      std::move(memory));
+std::unique_ptr<ShmReducer> make_shm_reducer(ShmControl& control, ReducePlan plan,
+                                             ShmReducerMemory memory) {
+  return std::make_unique<SharedSum>(control, std::move(plan), std::move(memory));
 }
 
 }  // namespace tandem::collective

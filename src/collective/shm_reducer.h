@@ -1,5 +1,5 @@
-// Sums a training step in shared memory: partials and result lie there, each rank adds its slice of
-// a bucket as soon as all have filled it, and everyone reads the result where it lies.
+// Sums a training step in shared memory: partials and sums lie there, each rank adds its slice of a
+// bucket as soon as all have filled it, and everyone reads the sum where it lies.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,30 @@
 
 namespace tandem::collective {
 
+// Nodes of the tree that the host's ranks sum together, and where each sum goes.
+struct ShmTarget {
+  LaneRange node;
+  float* sum = nullptr;
+};
+
 struct ShmReducerMemory {
-  std::vector<float*> partials;  // Of all ranks, in lane order.
-  float* result = nullptr;       // Shared by all.
+  std::vector<Partial> partials;  // Of the host's ranks, in lane order; `worker` is the rank here.
+  std::vector<float*> memory;     // Of each partial.
+  std::vector<ShmTarget> targets;
+};
+
+// finish() gives the first target's sum.
+class ShmReducer : public Reducer {
+ public:
+  // Buckets of the step under way that every rank of the host has summed.
+  virtual std::size_t complete() const = 0;
+  // The targets, and where their sums lie.
+  virtual std::size_t targets() const = 0;
+  virtual float* target(std::size_t index) const = 0;
 };
 
 // `control` must outlive it.
-std::unique_ptr<Reducer> make_shm_reducer(ShmControl& control, ReducePlan plan,
-                                          std::vector<Partial> partials, ShmReducerMemory memory);
+std::unique_ptr<ShmReducer> make_shm_reducer(ShmControl& control, ReducePlan plan,
+                                             ShmReducerMemory memory);
 
 }  // namespace tandem::collective

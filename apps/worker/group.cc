@@ -1,0 +1,42 @@
+#include "group.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "collective/shm_engine.h"
+
+namespace tandem::worker {
+namespace {
+
+// Until the last worker has loaded its libraries.
+constexpr std::chrono::minutes kPatience{2};
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
+}
+
+}  // namespace
+
+Result<collective::Group> join_group(const GroupOptions& options) {
+  if (options.join.size == 1) return collective::Group();
+  if (options.arena < 0) {
+    collective::JoinOptions join = options.join;
+    const char* token = std::getenv("TANDEM_TOKEN");
+    join.token = token == nullptr ? "" : token;
+    join.patience = kPatience;
+    return collective::join(join);
+  }
+  TANDEM_ASSIGN(collective::Arena arena, collective::Arena::adopt(options.arena));
+  collective::Membership membership;
+  membership.rank = options.join.rank;
+  membership.members.assign(static_cast<std::size_t>(options.join.size), {host_name(), 0});
+  TANDEM_ASSIGN(auto engine, collective::make_shm_engine(
+                                 std::make_shared<const collective::Arena>(std::move(arena)),
+                                 std::move(membership), collective::deadline_after(kPatience)));
+  return collective::Group(std::move(engine));
+}
+
+}  // namespace tandem::worker

@@ -1,0 +1,17 @@
+// The workers of a run, as far as the node told this one.
+#pragma once
+
+#include "base/result.h"
+#include "collective/join.h"
+
+namespace tandem::worker {
+
+struct GroupOptions {
+  collective::JoinOptions join;
+  int arena = -1;  // Shared memory, when the workers of this host meet there.
+};
+
+// Returns when all workers are there.
+Result<collective::Group> join_group(const GroupOptions& options);
+
+}  // namespace tandem::worker
