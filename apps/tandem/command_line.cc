@@ -76,7 +76,7 @@ void add_model(CLI::App& command, std::string& target) {
 }
 
 void add_train(CLI::App& app, Slots& slots) {
-  CLI::App& command = *app.add_subcommand("train", "Train a model on this machine");
+  CLI::App& command = *app.add_subcommand("train", "Train a model, here or on many machines");
   TrainOptions& options = slots.train;
   command.add_option("job", options.job, "The job file (TOML); - reads it from standard input")
       ->required()
@@ -88,6 +88,14 @@ void add_train(CLI::App& app, Slots& slots) {
       .add_option("--out", options.out,
                   "The run directory; must not exist or be empty (default: runs/NAME-N)")
       ->type_name("DIR");
+  command
+      .add_option("--hosts", options.hosts,
+                  "Train on these hosts over ssh: a line for each, `name` or `name slots=N`. Job, "
+                  "data and tandem must be at the same paths there")
+      ->type_name("FILE");
+  command.add_option("--ssh", options.ssh, "What reaches the hosts")
+      ->type_name("COMMAND")
+      ->capture_default_str();
   command.add_flag("--print-job", options.print_job,
                    "Print the job with every default filled in, and do nothing else");
   command.add_flag("--dry-run", options.dry_run,
@@ -116,6 +124,9 @@ void add_train(CLI::App& app, Slots& slots) {
       "Examples:\n"
       "  tandem train digits.toml\n"
       "  tandem train digits.toml train.epochs=5 train.optimizer.lr=0.1 --out runs/fast\n"
+      "  tandem train digits.toml cluster.workers=4\n"
+      "  tandem train digits.toml --hosts hosts.txt\n"
+      "  mpirun -n 4 tandem train digits.toml\n"
       "  tandem train digits.toml --print-job\n"
       "  tandem train digits.toml --json | jq .eval.accuracy");
   slots.finish[&command] = [&slots]() -> Result<Options> {

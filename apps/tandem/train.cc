@@ -11,6 +11,7 @@
 #include "cluster/run.h"
 #include "commands.h"
 #include "display.h"
+#include "hosts.h"
 #include "job/print.h"
 #include "job_source.h"
 
@@ -136,7 +137,8 @@ Result<int> run_job(const TrainOptions& options, const Surroundings& around) {
 int train(const TrainOptions& options, const Surroundings& around) {
   // A run goes on when nobody reads its progress any more.
   std::signal(SIGPIPE, SIG_IGN);
-  const Result<int> code = run_job(options, around);
+  const bool remote = !options.hosts.empty() && !options.print_job;
+  const Result<int> code = remote ? train_on_hosts(options, around) : run_job(options, around);
   if (code.ok()) return *code;
   print_error(around, code.error());
   return exit_code(code.error().code());

@@ -67,7 +67,7 @@ struct Launch {
   char* const* arguments;
   char* const* environment;
   pid_t parent;
-  int null, output, errors, control, inherited;  // inherited: -1 when there is none.
+  int input, output, errors, control, inherited;  // inherited: -1 when there is none.
   int failure;  // Takes errno when exec fails; closed by a successful exec.
 };
 
@@ -105,10 +105,10 @@ void reset_signals() {
     [[maybe_unused]] const ssize_t written = ::write(failure, &error, sizeof error);
     ::_exit(127);
   };
-  const int null = lift(launch.null), output = lift(launch.output), errors = lift(launch.errors),
+  const int input = lift(launch.input), output = lift(launch.output), errors = lift(launch.errors),
             control = lift(launch.control),
             inherited = launch.inherited < 0 ? -1 : lift(launch.inherited);
-  if (failure < 0 || null < 0 || output < 0 || errors < 0 || control < 0 ||
+  if (failure < 0 || input < 0 || output < 0 || errors < 0 || control < 0 ||
       (inherited < 0 && launch.inherited >= 0))
     give_up();
   if (::setpgid(0, 0) != 0) give_up();
@@ -116,7 +116,7 @@ void reset_signals() {
   // The parent may have died before the line above; then nobody would ever end this process.
   if (::getppid() != launch.parent) ::_exit(127);
   reset_signals();
-  if (!place(null, 0) || !place(output, 1) || !place(errors, 2) ||
+  if (!place(input, 0) || !place(output, 1) || !place(errors, 2) ||
       !place(control, kControlDescriptor) ||
       (inherited >= 0 && !place(inherited, kInheritedDescriptor)))
     give_up();
@@ -167,7 +167,7 @@ Result<Child> Child::start(const Command& command) {
                       argument_pointers.data(),
                       environment_pointers.data(),
                       ::getpid(),
-                      null.get(),
+                      command.input >= 0 ? command.input : null.get(),
                       output.theirs.get(),
                       errors.theirs.get(),
                       control.theirs.get(),

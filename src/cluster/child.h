@@ -1,7 +1,7 @@
 // A child process that cannot be left behind: it has its own process group, dies with the thread
 // that started it (PR_SET_PDEATHSIG), is noticed through a pidfd when it ends, and is killed and
-// reaped by the destructor at the latest. It inherits /dev/null as stdin, pipes as stdout and
-// stderr, one end of a socket pair, and one descriptor more if asked for.
+// reaped by the destructor at the latest. It inherits /dev/null or what it is given as stdin, pipes
+// as stdout and stderr, one end of a socket pair, and one descriptor more if asked for.
 //
 // Belongs to the thread that started it, which must live as long as the child shall.
 #pragma once
@@ -28,6 +28,7 @@ struct Command {
   std::vector<std::string> arguments;    // Without the program's own name.
   std::vector<std::string> environment;  // All of it, as NAME=value.
   int inherited = -1;                    // A descriptor to pass on as kInheritedDescriptor.
+  int input = -1;                        // A descriptor for stdin; -1: /dev/null.
 };
 
 // How a process ended.

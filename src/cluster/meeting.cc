@@ -7,17 +7,13 @@
 #include <cerrno>
 
 namespace tandem::cluster {
-namespace {
 
-// Nobody else on this machine can know it.
 Result<std::string> random_token() {
   std::array<std::uint64_t, 2> words{};
   if (::getrandom(words.data(), sizeof words, 0) != static_cast<ssize_t>(sizeof words))
     return system_error("make a random token", errno);
   return fmt::format("{:016x}{:016x}", words[0], words[1]);
 }
-
-}  // namespace
 
 Result<Meeting> Meeting::create(const job::Cluster& cluster,
                                 const std::optional<collective::JoinOptions>& place) {

@@ -15,6 +15,9 @@
 
 namespace tandem::cluster {
 
+// For a store: nobody else can know it.
+Result<std::string> random_token();
+
 class Meeting {
  public:
   // For the job's workers. `place` tells when a launcher made this process one rank of many: then

@@ -26,7 +26,7 @@ class WatchedWorker {
   void look();
   bool has_ended() const { return ended_; }
   // Whether it ended before its work was done.
-  bool ended_badly() const { return ended_ && !said_finished_; }
+  bool ended_badly() const { return ended_ && !said_finished_ && end_.exit != Exit{}; }
   WorkerEnd take_end() && { return std::move(end_); }
 
   void stop(Cause cause);

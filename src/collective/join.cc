@@ -70,6 +70,12 @@ class Joining {
         prefix_(fmt::format("tandem/{}/", options.generation)) {}
 
   Result<Group> run() {
+    constexpr std::array kEngines = {"auto", "shm", "gloo", "mpi"};
+    if (std::find(kEngines.begin(), kEngines.end(), options_.engine) == kEngines.end()) {
+      return Error(Code::kInvalidArgument,
+                   fmt::format("there is no engine `{}`; there are auto, shm, gloo and mpi",
+                               options_.engine));
+    }
     if (options_.engine == "mpi") return join_mpi();
     if (options_.size == 1) return Group();
     if (options_.rank == 0 && !options_.served) {

@@ -12,9 +12,6 @@
 namespace tandem::collective {
 namespace {
 
-// How long a bucket may take before finish() has said what it allows.
-constexpr std::chrono::hours kLong{1};
-
 class MessageReducer final : public Reducer {
  public:
   MessageReducer(Engine& engine, ReducePlan plan, MessageReducerMemory memory,
@@ -56,6 +53,7 @@ class MessageReducer final : public Reducer {
     TANDEM_CHECK(filled_ == plan_.buckets.size());
     deadline_ = deadline;
     changed_.wait(lock, [this] { return summed_ == plan_.buckets.size() || !status_.ok(); });
+    deadline_.reset();
     TANDEM_TRY(status_);
     filled_ = summed_ = 0;
     return std::span<const float>(result_);
@@ -71,7 +69,7 @@ class MessageReducer final : public Reducer {
       changed_.wait(lock, stop, [this] { return summed_ < filled_; });
       if (stop.stop_requested() || !status_.ok()) return;
       const std::size_t bucket = summed_;
-      const Deadline deadline = deadline_.value_or(deadline_after(kLong));
+      const Deadline deadline = deadline_.value_or(deadline_after(plan_.patience));
       lock.unlock();
       Status status = sum(plan_.buckets[bucket], deadline);
       lock.lock();

@@ -2,9 +2,11 @@
 // get the sum over all lanes, added in the tree's order: the same bits however lanes are shared.
 // The vector is cut into buckets that are summed as they become ready, while backward goes on.
 //
-// On error the step must be dropped, and the reducer with it. Belongs to one thread.
+// On error the step must be dropped, and the reducer with it. A group has one reducer at a time,
+// which belongs to one thread.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,6 +30,8 @@ struct ReducePlan {
   std::int64_t lanes = 1;
   std::size_t floats = 0;
   std::vector<Bucket> buckets;  // In the order in which they become ready; they cover the vector.
+  // How long a rank may be waited for before finish() has said until when.
+  std::chrono::milliseconds patience = std::chrono::seconds(60);
 };
 
 class Reducer {

@@ -21,7 +21,7 @@ def included(path):
 
 def resolve(name, including, root):
     """The header of ours that an include names, or None."""
-    for folder in (including.parent, root / "src"):
+    for folder in (including.parent, root / "src", root / "include"):
         if (folder / name).is_file():
             return (folder / name).resolve()
     return None
@@ -43,7 +43,7 @@ def reaches_torch(header, root, seen):
 
 
 def compile_alone(header, root, compiler, directories):
-    command = [compiler, *FLAGS, "-I", str(root / "src"), *(f"-isystem{d}" for d in directories), "-"]
+    command = [compiler, *FLAGS, "-I", str(root / "src"), "-I", str(root / "include"), *(f"-isystem{d}" for d in directories), "-"]
     done = subprocess.run(command, input=f'#include "{header}"\n', capture_output=True, text=True)
     if done.returncode:
         return f"{header.relative_to(root)}: does not compile alone\n{done.stderr}"

@@ -1,8 +1,8 @@
 """The architecture, checked: check_layers.py ROOT
 
 Fails if a folder under src/ includes, or links in its CMakeLists.txt, a folder that its line in layers.txt omits; if a
-folder without '+torch' includes libtorch; if the program without libtorch links a folder that has it; or if a file is
-too long to be read at once.
+folder without '+torch' includes libtorch; if a public header includes one of ours that is not public; if the program
+without libtorch links a folder that has it; or if a file is too long to be read at once.
 
 layers.txt, one line per folder, lowest first:    cluster: base wire
 """
@@ -19,6 +19,8 @@ NOT_LIBRARIES = {"library", "test", "settings"}
 # Programs that must start fast, so they may not reach libtorch.
 LIGHT_PROGRAMS = ("apps/tandem",)
 MAX_LINES = 600
+# Headers for other people's programs, in include/tandem/, and the folder under src/ that they belong to.
+PUBLIC, PUBLIC_LAYER = "tandem", "library"
 
 
 def parse_layers(text):
@@ -40,17 +42,22 @@ def reaches_torch(name, allowed, torch):
     return bool(allowed.get(name, set()) & torch)
 
 
+def layer_of(name):
+    folder = name.split("/")[0]
+    return PUBLIC_LAYER if folder == PUBLIC else folder
+
+
 def check_includes(path, where, layer, allowed, torch):
     for kind, name in INCLUDE.findall(path.read_text()):
         if TORCH.match(name) and layer not in torch:
             yield f"{where}: {layer}/ may not include libtorch ({name})"
-        elif kind == '"' and name.split("/")[0] not in allowed[layer]:
+        elif kind == '"' and layer_of(name) not in allowed[layer]:
             yield f"{where}: {layer}/ may not include {name}"
 
 
 def check_links(path, where, permitted):
     text = re.sub(r"#.*", "", path.read_text())
-    own = set(re.findall(r"\btandem_library\(\s*(\w+)", text))
+    own = set(re.findall(r"\b(?:tandem_library\(\s*|add_library\(\s*tandem_)(\w+)", text))
     for name in sorted(set(LINKED.findall(text)) - NOT_LIBRARIES - own):
         # A folder may have helpers of its own: tandem_wire_messages belongs to wire.
         if name.split("_")[0] not in permitted:
@@ -72,6 +79,13 @@ def check_source_folders(root, allowed, torch):
             yield from check_links(listed, listed.relative_to(root), permitted)
 
 
+def check_public_headers(root):
+    for path in sorted((root / "include").rglob("*.h")):
+        for kind, name in INCLUDE.findall(path.read_text()):
+            if kind == '"' and name.split("/")[0] != PUBLIC:
+                yield f"{path.relative_to(root)}: a public header may not include {name}"
+
+
 def check_light_programs(root, allowed, torch):
     light = {name for name in allowed if not reaches_torch(name, allowed, torch)}
     for program in LIGHT_PROGRAMS:
@@ -81,7 +95,7 @@ def check_light_programs(root, allowed, torch):
                 yield from check_links(path, where, light)
             elif path.suffix in CPP:
                 for kind, name in INCLUDE.findall(path.read_text()):
-                    folder = name.split("/")[0]
+                    folder = layer_of(name)
                     if TORCH.match(name) or (kind == '"' and folder in allowed and folder not in light):
                         yield f"{where}: the light program may not include {name}"
 
@@ -96,8 +110,8 @@ def check_lengths(root):
 def main():
     root = root_argument()
     allowed, torch = parse_layers((root / "layers.txt").read_text())
-    problems = [*check_source_folders(root, allowed, torch), *check_light_programs(root, allowed, torch),
-                *check_lengths(root)]
+    problems = [*check_source_folders(root, allowed, torch), *check_public_headers(root),
+                *check_light_programs(root, allowed, torch), *check_lengths(root)]
     finish(problems, f"{len(allowed)} layers hold")
 
 

@@ -67,6 +67,12 @@ class LayersTest(ChecksTest):
     def test_finds_a_folder_without_a_line(self):
         self.assert_finds("has no line", {"src/other/b.h": ""}, "layers")
 
+    def test_finds_a_public_header_that_shows_our_insides(self):
+        public = {"layers.txt": LAYERS + "library: base\n", "src/library/b.cc": '#include "tandem/b.h"\n'}
+        self.assert_finds("may not include base/a.h", {**public, "include/tandem/b.h": '#include "base/a.h"\n'}, "layers")
+        self.assert_finds("base/ may not include tandem/b.h", {**public, "src/base/b.cc": '#include "tandem/b.h"\n'}, "layers")
+        self.assert_clean({**public, "include/tandem/b.h": '#include "tandem/c.h"\n'}, "layers")
+
     def test_finds_long_files(self):
         self.assert_finds("601 lines", {"src/base/b.cc": "\n" * 601}, "layers")
 

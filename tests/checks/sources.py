@@ -5,7 +5,7 @@ import sys
 
 CPP = {".h", ".cc"}
 # Folders at the root with C++ of ours.
-CPP_FOLDERS = ("src", "apps", "tests", "bench")
+CPP_FOLDERS = ("include", "src", "apps", "examples", "tests", "bench")
 
 
 def project_files(root):
