@@ -29,9 +29,9 @@ TEST(Hosts, TellsARankItsPlace) {
   options.job = "my job.toml";
   options.overrides = {"train.epochs=1"};
   const std::string script = remote_script(options, {{"me@a", 2}, {"b", 1}}, 2, 31234,
-                                           "/opt/tandem/bin/tandem", "/home/me/x");
+                                           "/opt/tandem/bin/tandem", "/srv/jobs");
   for (const char* part :
-       {"RANK=2 WORLD_SIZE=3 MASTER_ADDR='a' MASTER_PORT=31234 ", "cd '/home/me/x'",
+       {"RANK=2 WORLD_SIZE=3 MASTER_ADDR='a' MASTER_PORT=31234 ", "cd '/srv/jobs'",
         "'/opt/tandem/bin/tandem' train 'my job.toml' 'train.epochs=1'", "read -r TANDEM_TOKEN"}) {
     EXPECT_NE(script.find(part), std::string::npos) << part << " in " << script;
   }
