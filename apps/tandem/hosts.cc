@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "background_writer.h"
 #include "base/file.h"
 #include "cluster/meeting.h"
 #include "cluster/node.h"
@@ -21,6 +22,9 @@ constexpr std::size_t kMostFileBytes = 1 << 20;
 constexpr std::int64_t kMostSlots = 1024;
 // Ports that nobody is given by default; one run of this machine after another takes another.
 constexpr int kFirstPort = 30000, kPorts = 20000;
+
+// How long the end waits for a terminal that nobody reads.
+constexpr std::chrono::seconds kFarewell{10};
 
 std::vector<std::string_view> words_of(std::string_view line) {
   line = line.substr(0, line.find('#'));
@@ -43,7 +47,8 @@ std::string address_of(const Host& host) {
 // Passes what ranks say on: the first rank's as if it ran here, the others' with their name.
 class Relay : public cluster::WorkerListener {
  public:
-  explicit Relay(std::vector<std::string> names) : names_(std::move(names)) {}
+  Relay(std::vector<std::string> names, BackgroundWriter& errors)
+      : names_(std::move(names)), errors_(errors) {}
 
   Status message(int, const wire::WorkerMessage&) override { return {}; }
   Status line(int worker, cluster::Stream stream, std::string_view text) override {
@@ -51,7 +56,7 @@ class Relay : public cluster::WorkerListener {
       if (worker == 0) print_out(std::string(text) + "\n");
     } else {
       const std::string name = worker == 0 ? "" : names_[static_cast<std::size_t>(worker)] + ": ";
-      fmt::print(stderr, "{}{}\n", name, text);
+      errors_.write(Weight::kLine, fmt::format("{}{}\n", name, text));
     }
     return {};
   }
@@ -61,6 +66,7 @@ class Relay : public cluster::WorkerListener {
 
  private:
   const std::vector<std::string> names_;
+  BackgroundWriter& errors_;
 };
 
 struct Rank {
@@ -176,7 +182,8 @@ Result<int> train_on_hosts(const TrainOptions& options, const Surroundings& arou
   TANDEM_ASSIGN(cluster::SignalQueue signals, cluster::SignalQueue::create());
   std::vector<cluster::Command> commands;
   for (const Rank& rank : ranks) commands.push_back(rank.command);
-  Relay relay(names);
+  BackgroundWriter errors(STDERR_FILENO);
+  Relay relay(names, errors);
   // Each rank keeps its own deadlines; ours only notices ends.
   const cluster::Limits limits{.start = std::chrono::hours(24 * 365),
                                .grace = std::chrono::seconds(15)};
@@ -187,11 +194,15 @@ Result<int> train_on_hosts(const TrainOptions& options, const Surroundings& arou
     if (ends[i].cause == cluster::Cause::kCancelled)
       return Error(Code::kCancelled, "cancelled; the ranks were told to end");
     if (exit == cluster::Exit{}) continue;
-    fmt::print(stderr, "{} ended with {}\n", names[i],
-               exit.by_signal ? cluster::signal_name(exit.number)
-                              : fmt::format("exit code {}{}", exit.number,
-                                            exit.number == 255 ? " (ssh could not connect?)" : ""));
+    errors.write(
+        Weight::kLast,
+        fmt::format("{} ended with {}\n", names[i],
+                    exit.by_signal
+                        ? cluster::signal_name(exit.number)
+                        : fmt::format("exit code {}{}", exit.number,
+                                      exit.number == 255 ? " (ssh could not connect?)" : "")));
   }
+  errors.finish(kFarewell);
   for (const cluster::WorkerEnd& end : ends) {
     if (end.exit != cluster::Exit{}) return end.exit.by_signal ? 1 : end.exit.number;
   }

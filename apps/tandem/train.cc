@@ -40,21 +40,21 @@ Result<std::optional<collective::JoinOptions>> find_place(const Surroundings& ar
       [&](const std::string& name) { return environment_value(around.environment, name); });
 }
 
-// Makes the job that of all ranks: as many workers as the launcher started.
-Status place_job(job::Job& job, std::optional<collective::JoinOptions>& place) {
-  if (!place.has_value()) return {};
-  if (job.cluster.lanes > 0 && place->size > job.cluster.lanes) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("{} ranks were started but the job has {} lanes; start fewer, or set "
-                             "cluster.lanes",
-                             place->size, job.cluster.lanes));
-  }
-  job.cluster.workers = place->size;
+// The job's overrides, and as many workers as a launcher started ranks.
+std::vector<std::string> overrides_of(const TrainOptions& options,
+                                      const std::optional<collective::JoinOptions>& place) {
+  std::vector<std::string> overrides = options.overrides;
+  if (place.has_value()) overrides.push_back(fmt::format("cluster.workers={}", place->size));
+  return overrides;
+}
+
+// What the job adds to a place.
+void complete(std::optional<collective::JoinOptions>& place, const job::Job& job,
+              const std::string& job_text) {
+  if (!place.has_value()) return;
   if (job.cluster.engine != "auto") place->engine = job.cluster.engine;
   // Without a secret, ranks of different jobs at least do not mix.
-  const std::string text = job::print(job);
-  if (place->token.empty()) place->token = hash_hex(std::as_bytes(std::span(text)));
-  return {};
+  if (place->token.empty()) place->token = hash_hex(std::as_bytes(std::span(job_text)));
 }
 
 // A directory for the run; for a dry run, and for ranks that record nothing, a temporary one, which
@@ -96,10 +96,10 @@ void say_goodbye(const TrainOptions& options, const Surroundings& around,
 }
 
 Result<int> run_job(const TrainOptions& options, const Surroundings& around) {
-  TANDEM_ASSIGN(LoadedJob loaded, load_job(options.job, options.overrides));
   TANDEM_ASSIGN(std::optional<collective::JoinOptions> place, find_place(around));
-  TANDEM_TRY(place_job(loaded.parsed.job, place));
+  TANDEM_ASSIGN(LoadedJob loaded, load_job(options.job, overrides_of(options, place)));
   const std::string text = job::print(loaded.parsed.job);
+  complete(place, loaded.parsed.job, text);
   if (options.print_job) {
     print_out(text);
     return 0;

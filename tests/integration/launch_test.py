@@ -1,0 +1,92 @@
+"""Ranks that others start: --hosts, and what the environment says."""
+import os
+import signal
+import socket
+import stat
+
+from harness import LONG, PATIENCE_S, TandemTest, is_gone, main, wait_for
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def workers():
+    """Processes of all workers on this machine that train in one of our scratch directories."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"tandem-worker") and not is_gone(int(pid)):
+            found.append((int(pid), b" ".join(words).decode()))
+    return found
+
+
+class Hosts(TandemTest):
+    """A shell of this machine stands where ssh would reach another one: --ssh is whatever runs a command there."""
+
+    def setUp(self):
+        super().setUp()
+        reach = self.scratch / "reach"
+        reach.write_text('#!/bin/sh\nshift\nexec /bin/sh -c "$1"\n')
+        reach.chmod(reach.stat().st_mode | stat.S_IXUSR)
+        self.hosts = self.scratch / "hosts.txt"
+        self.hosts.write_text("localhost slots=2\nlocalhost  # once more\n")
+        self.there = ["--hosts", self.hosts, "--ssh", reach]
+
+    def test_trains_on_them_with_the_bits_of_one_process(self):
+        self.tandem("train", self.job, "cluster.lanes=3", "--out", "one")
+        self.tandem("train", self.job, "cluster.lanes=3", "--out", "many", *self.there)
+        one, many = self.report("one"), self.report("many")
+        self.assertEqual(many["cluster"]["workers"]["start"], 3)
+        self.assertEqual(one["weights_hash"], many["weights_hash"])
+        self.assertEqual(one["eval"], many["eval"])
+
+    def test_ends_everybody_when_it_is_interrupted(self):
+        process = self.start("train", self.job, *LONG, "--quiet", "--out", "run", *self.there)
+        metrics = self.scratch / "run" / "metrics.jsonl"
+        wait_for(lambda: metrics.is_file() and metrics.read_text(), "the first step")
+        ours = [pid for pid, words in workers() if "--workers 3" in words]
+        self.assertGreaterEqual(len(ours), 3)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(process.returncode, 130)
+        wait_for(lambda: all(is_gone(pid) for pid in ours), "the end of every worker")
+
+    def test_says_what_is_wrong_with_the_file(self):
+        self.hosts.write_text("localhost\nlocalhost slots=none\n")
+        done = self.tandem("train", self.job, *self.there, code=2)
+        self.assertIn("hosts.txt:2: `slots=none` is not understood", done.stderr)
+
+
+class Environment(TandemTest):
+    def start_rank(self, rank, size, port, *arguments):
+        place = {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        return self.start("train", self.job, *arguments, env=self.environment(**place))
+
+    def test_ranks_become_one_run(self):
+        port = free_port()
+        ranks = [self.start_rank(rank, 2, port, "cluster.lanes=4", "--out", "run") for rank in range(2)]
+        for process in ranks:
+            process.communicate(timeout=PATIENCE_S)
+            self.assertEqual(process.returncode, 0)
+        self.tandem("train", self.job, "cluster.lanes=4", "--out", "one")
+        self.assertEqual(self.report("run")["weights_hash"], self.report("one")["weights_hash"])
+
+    def test_a_place_that_is_not_whole_is_refused(self):
+        done = self.tandem("train", self.job, code=2, env=self.environment(RANK="0"))
+        self.assertIn("RANK but not WORLD_SIZE", done.stderr)
+
+    def test_more_ranks_than_lanes_are_refused(self):
+        place = {"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+        done = self.tandem("train", self.job, "cluster.lanes=2", code=2, env=self.environment(**place))
+        self.assertIn("3 workers cannot share 2 lanes", done.stderr)
+
+
+if __name__ == "__main__":
+    main()
