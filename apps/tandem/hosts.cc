@@ -186,7 +186,8 @@ Result<int> train_on_hosts(const TrainOptions& options, const Surroundings& arou
   Relay relay(names, errors);
   // Each rank keeps its own deadlines; ours only notices ends.
   const cluster::Limits limits{.start = std::chrono::hours(24 * 365),
-                               .grace = std::chrono::seconds(15)};
+                               .grace = std::chrono::seconds(15),
+                               .follow = std::chrono::seconds(15)};
   TANDEM_ASSIGN(const std::vector<cluster::WorkerEnd> ends,
                 cluster::run_workers(commands, limits, signals, relay));
   for (std::size_t i = 0; i < ends.size(); ++i) {

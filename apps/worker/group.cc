@@ -10,9 +10,6 @@
 namespace tandem::worker {
 namespace {
 
-// Until the last worker has loaded its libraries.
-constexpr std::chrono::minutes kPatience{2};
-
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
@@ -22,11 +19,13 @@ std::string host_name() {
 
 Result<collective::Group> join_group(const GroupOptions& options) {
   if (options.join.size == 1) return collective::Group();
+  const auto patience =
+      std::chrono::milliseconds(static_cast<std::int64_t>(options.patience_s * 1000));
   if (options.arena < 0) {
     collective::JoinOptions join = options.join;
     const char* token = std::getenv("TANDEM_TOKEN");
     join.token = token == nullptr ? "" : token;
-    join.patience = kPatience;
+    join.patience = patience;
     return collective::join(join);
   }
   TANDEM_ASSIGN(collective::Arena arena, collective::Arena::adopt(options.arena));
@@ -35,7 +34,7 @@ Result<collective::Group> join_group(const GroupOptions& options) {
   membership.members.assign(static_cast<std::size_t>(options.join.size), {host_name(), 0});
   TANDEM_ASSIGN(auto engine, collective::make_shm_engine(
                                  std::make_shared<const collective::Arena>(std::move(arena)),
-                                 std::move(membership), collective::deadline_after(kPatience)));
+                                 std::move(membership), collective::deadline_after(patience)));
   return collective::Group(std::move(engine));
 }
 

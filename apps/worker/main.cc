@@ -20,6 +20,7 @@ void add_group(CLI::App& command, GroupOptions& group) {
   command.add_option("--store-host", group.join.address);
   command.add_option("--store-port", group.join.port);
   command.add_flag("--store-served", group.join.served);
+  command.add_option("--join-timeout", group.patience_s);
 }
 
 // Adds the sub-commands; the chosen one leaves how it ended in `status`.

@@ -41,16 +41,17 @@ Status run(const TrainOptions& options, train::Reporter& reporter, std::string& 
   request.base_directory = options.base_directory;
   request.run_directory = options.run_directory;
   request.rehearsal = options.rehearsal;
+  // Until the others are there, there is nothing to end in order: SIGTERM simply ends the process.
   TANDEM_ASSIGN(collective::Group group, join_group(options.group));
+  struct sigaction action {};
+  action.sa_handler = [](int) { stop_asked = true; };
+  ::sigaction(SIGTERM, &action, nullptr);
   return train::train(request, group, reporter, stop_asked, key);
 }
 
 }  // namespace
 
 Status train(const TrainOptions& options) {
-  struct sigaction action {};
-  action.sa_handler = [](int) { stop_asked = true; };
-  ::sigaction(SIGTERM, &action, nullptr);
   NodeReporter reporter(options.control);
   std::string key;
   Status status = run(options, reporter, key);

@@ -52,7 +52,7 @@ struct WorkerEnd {
 };
 
 // Starts the workers and returns when all have ended. When one ends before its work is done, the
-// others have the time of Limits::grace to end too. An Error when one could not be started; then
+// others have the time of Limits::follow to end too. An Error when one could not be started; then
 // none is left.
 Result<std::vector<WorkerEnd>> run_workers(std::span<const Command> commands, const Limits& limits,
                                            SignalQueue& signals, WorkerListener& listener);

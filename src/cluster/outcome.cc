@@ -67,28 +67,32 @@ double seconds(std::chrono::milliseconds time) {
 
 // One worker as the messages below need it.
 struct Subject {
-  std::size_t number;
+  std::size_t index;   // Among the workers of this node.
+  std::size_t number;  // Among all.
   const WorkerEnd& end;
   const Words& words;
   const std::string& log_path;
 
   std::string name() const { return fmt::format("{} (pid {})", worker_name(number), end.pid); }
+  // Where to read more, as the last sentence of a message.
+  std::string log() const {
+    return log_path.empty() ? "" : fmt::format(" Its log is {}", log_path);
+  }
 };
 
 Outcome timed_out(const Subject& worker, const Limits& limits) {
   if (worker.end.cause == Cause::kStartTimeout) {
-    return failed(Error(
-        Code::kTimeout,
-        fmt::format("{} had not loaded its job and data after {} and was killed.\n"
-                    "If the data is large, give it longer with --start-timeout; its log is {}",
-                    worker.name(), human_seconds(seconds(limits.start)), worker.log_path)));
+    return failed(
+        Error(Code::kTimeout,
+              fmt::format("{} had not loaded its job and data after {} and was killed.\n"
+                          "If the data is large, give it longer with --start-timeout.{}",
+                          worker.name(), human_seconds(seconds(limits.start)), worker.log())));
   }
-  return failed(
-      Error(Code::kTimeout,
-            fmt::format("{} said nothing for {} {} and was killed.\n"
-                        "If a step takes that long, give it longer with --timeout; its log is {}",
-                        worker.name(), human_seconds(seconds(limits.silence)),
-                        place(worker.words.progress), worker.log_path)));
+  return failed(Error(Code::kTimeout,
+                      fmt::format("{} said nothing for {} {} and was killed.\n"
+                                  "If a step takes that long, give it longer with --timeout.{}",
+                                  worker.name(), human_seconds(seconds(limits.silence)),
+                                  place(worker.words.progress), worker.log())));
 }
 
 Outcome lost(const Subject& worker, const std::string& witness) {
@@ -96,26 +100,27 @@ Outcome lost(const Subject& worker, const std::string& witness) {
   const Exit& exit = worker.end.exit;
   Outcome outcome;
   if (exit.by_signal) {
+    outcome =
+        failed(Error(Code::kPeerLost,
+                     fmt::format("{} was killed by signal {} ({}) {}.\n{}{}.{}", who, exit.number,
+                                 signal_name(exit.number), place(worker.words.progress), witness,
+                                 advice(exit.number), worker.log())));
+  } else {
     outcome = failed(
         Error(Code::kPeerLost,
-              fmt::format("{} was killed by signal {} ({}) {}.\n{}{}. Its log is {}", who,
-                          exit.number, signal_name(exit.number), place(worker.words.progress),
-                          witness, advice(exit.number), worker.log_path)));
-  } else {
-    outcome = failed(Error(
-        Code::kPeerLost,
-        fmt::format("{} ended with exit code {} {} without reporting a result.\n{}Its log is {}",
-                    who, exit.number, place(worker.words.progress), witness, worker.log_path)));
+              fmt::format("{} ended with exit code {} {} without reporting a result.\n{}{}", who,
+                          exit.number, place(worker.words.progress), witness, worker.log())));
   }
-  outcome.lost = worker.number;
+  outcome.lost = worker.index;
   return outcome;
 }
 
 // What another worker said when it missed the lost one: it knows the step and the bucket.
-std::string witness_of(std::span<const Words> words) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i].failed.has_value())
-      return fmt::format("{} says: {}.\n", worker_name(i), words[i].failed->message());
+std::string witness_of(const LastWords& said) {
+  for (std::size_t i = 0; i < said.words.size(); ++i) {
+    const auto& failed = said.words[i].failed;
+    if (failed.has_value())
+      return fmt::format("{} says: {}.\n", worker_name(said.first + i), failed->message());
   }
   return "";
 }
@@ -145,7 +150,7 @@ Outcome finished(std::span<const Words> words) {
 
 Outcome judge(std::span<const WorkerEnd> ends, const Limits& limits, const LastWords& said) {
   const auto subject = [&](std::size_t i) {
-    return Subject{i, ends[i], said.words[i], said.log_paths[i]};
+    return Subject{i, said.first + i, ends[i], said.words[i], said.log_paths[i]};
   };
   // What could not be recorded makes the run's files incomplete, whatever the workers reached.
   for (const WorkerEnd& end : ends) {
@@ -171,7 +176,7 @@ Outcome judge(std::span<const WorkerEnd> ends, const Limits& limits, const LastW
   // Of those that said nothing, one that the node killed was only waited for.
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const bool silent = !said.words[i].finished.has_value() && !said.words[i].failed.has_value();
-    if (silent && ends[i].order != Order::kKill) return lost(subject(i), witness_of(said.words));
+    if (silent && ends[i].order != Order::kKill) return lost(subject(i), witness_of(said));
   }
   for (const Words& words : said.words) {
     if (words.failed.has_value()) return failed(*words.failed, said.job);

@@ -19,14 +19,15 @@ struct Outcome {
   RunStatus status = RunStatus::kFailed;
   std::string reason;
   std::optional<Error> error;       // With kFailed.
-  std::optional<std::size_t> lost;  // The worker that died without saying why.
+  std::optional<std::size_t> lost;  // Which of the workers died without saying why.
 };
 
 // What the workers had said by their ends, and where the rest can be read.
 struct LastWords {
-  std::span<const Words> words;  // By worker.
-  const job::ParsedJob& job;     // That a Failed's key is a key of.
-  std::vector<std::string> log_paths;
+  std::span<const Words> words;        // By worker.
+  const job::ParsedJob& job;           // That a Failed's key is a key of.
+  std::vector<std::string> log_paths;  // "": there is none.
+  std::size_t first = 0;               // The number of the first of these workers in the whole run.
 };
 
 // Of several workers that failed, the one that the others only missed is to blame.

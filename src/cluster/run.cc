@@ -71,6 +71,10 @@ Command worker_command(const RunRequest& request, const RunDirectory& directory)
                        std::to_string(kControlDescriptor),
                        "--base-directory",
                        request.base_directory.string()};
+  // Shorter than what the node allows, so that the worker can still say who did not come.
+  const auto join = std::chrono::duration<double>(request.limits.start) * 0.75;
+  command.arguments.insert(command.arguments.end(),
+                           {"--join-timeout", fmt::format("{:.3f}", join.count())});
   if (request.rehearsal == Rehearsal::kDryRun) command.arguments.emplace_back("--dry-run");
   command.environment =
       worker_environment(request.environment, request.kernels, request.parsed.job.train.threads);
@@ -137,11 +141,15 @@ Status run_recorded(const RunRequest& request, const RunDirectory& directory,
                     const Meeting& meeting, SignalQueue& signals, RunView& view, Recorder& recorder,
                     Report& report) {
   std::vector<Command> commands;
-  LastWords said{recorder.words(), request.parsed, {}};
+  const bool follower = request.place.has_value() && request.place->rank > 0;
+  const std::size_t first =
+      request.place.has_value() ? static_cast<std::size_t>(request.place->rank) : 0;
+  LastWords said{recorder.words(), request.parsed, {}, first};
   for (int worker = 0; worker < meeting.workers(); ++worker) {
     commands.push_back(worker_command(request, directory));
     meeting.introduce(worker, commands.back());
-    said.log_paths.push_back(directory.worker_log(worker).string());
+    // A follower's directory does not outlive the run.
+    said.log_paths.push_back(follower ? "" : directory.worker_log(worker).string());
   }
   Listener listener(recorder, view);
   TANDEM_ASSIGN(const std::vector<WorkerEnd> ends,
@@ -152,13 +160,14 @@ Status run_recorded(const RunRequest& request, const RunDirectory& directory,
   Outcome outcome = judge(ends, request.limits, said);
   if (outcome.lost) {
     --report.workers.end;
-    view.lost(*outcome.lost, recorder.words()[*outcome.lost].last_lines);
+    view.lost(first + *outcome.lost, recorder.words()[*outcome.lost].last_lines);
   }
   report.status = outcome.status;
   report.reason = std::move(outcome.reason);
   report.error = std::move(outcome.error);
   add_work(report, recorder, directory);
-  if (outcome.lost) return recorder.event("lost", worker_name(*outcome.lost), report.reason);
+  if (outcome.lost)
+    return recorder.event("lost", worker_name(first + *outcome.lost), report.reason);
   if (report.status == RunStatus::kCancelled)
     return recorder.event("cancelled", "user", report.reason);
   return {};

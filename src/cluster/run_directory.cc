@@ -115,7 +115,7 @@ Result<TemporaryRun> TemporaryRun::create() {
   std::error_code error;
   const fs::path place = fs::temp_directory_path(error);
   if (error) return system_error("find a directory for temporary files", error.value());
-  std::string pattern = (place / "tandem-dry-run-XXXXXX").string();
+  std::string pattern = (place / "tandem-run-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr)
     return system_error(fmt::format("create {}", pattern), errno);
   auto directory = RunDirectory::create_at(fs::path(pattern) / "run");

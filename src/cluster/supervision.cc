@@ -1,5 +1,7 @@
 #include "cluster/supervision.h"
 
+#include <algorithm>
+
 namespace tandem::cluster {
 
 void Supervision::heard(TimePoint now) {
@@ -16,6 +18,12 @@ void Supervision::ending(TimePoint now) {
   if (state_ != State::kStarting && state_ != State::kRunning) return;
   state_ = State::kEnding;
   deadline_ = now + limits_.grace;
+}
+
+void Supervision::left_alone(TimePoint now) {
+  if (state_ == State::kKilled || state_ == State::kStopping) return;
+  state_ = State::kEnding;
+  deadline_ = std::min(deadline_, now + limits_.follow);
 }
 
 void Supervision::resumed(TimePoint now) {

@@ -22,6 +22,8 @@ struct Limits {
   std::chrono::milliseconds silence = std::chrono::seconds(300);  // Between messages, once started.
   std::chrono::milliseconds grace =
       std::chrono::seconds(10);  // From being asked to end to the end.
+  std::chrono::milliseconds follow =
+      std::chrono::seconds(2);  // From the bad end of another worker to this one's.
 };
 
 // Why a worker was made to end.
@@ -45,6 +47,8 @@ class Supervision {
   // The message was Started; Finished or Failed, after which the worker has only to exit.
   void started(TimePoint now);
   void ending(TimePoint now);
+  // Another worker ended before its work was done, so this one cannot go on.
+  void left_alone(TimePoint now);
   // The run goes on after the user had suspended it: the time in between does not count.
   void resumed(TimePoint now);
 

@@ -67,7 +67,7 @@ void WatchedWorker::stop(Cause cause) {
 }
 
 void WatchedWorker::expect_end() {
-  supervision_.ending(steady_clock::now());
+  supervision_.left_alone(steady_clock::now());
 }
 
 void WatchedWorker::resume() {

@@ -30,7 +30,7 @@ class WatchedWorker {
   WorkerEnd take_end() && { return std::move(end_); }
 
   void stop(Cause cause);
-  // The others cannot go on: it has the time of its grace to end by itself.
+  // Another ended badly: it has a moment to notice and say so.
   void expect_end();
   void suspend() const { child_.signal(SIGSTOP); }
   void resume();

@@ -44,7 +44,7 @@ class GlooEngine : public Engine {
       peers_.push_back(
           context_->createUnboundBuffer(nullptr, std::numeric_limits<std::size_t>::max()));
     }
-    watch_ = std::make_unique<GlooWatch>(membership_, context_);
+    watch_ = std::make_unique<GlooWatch>(membership_, context_, [this] { abort(); });
   }
 
   // Exchanges a byte with everyone: from then on the watches of all ranks hear each other, since a
@@ -91,13 +91,15 @@ class GlooEngine : public Engine {
       for (const Receive& receive : receives) {
         if (receive.bytes.empty()) continue;
         watch_->await(peer = receive.from);
-        buffer(peer).waitRecv(nullptr, patience(deadline));
+        if (!buffer(peer).waitRecv(nullptr, patience(deadline)))
+          return watch_->explain(peer, "the connection closed");
         traffic_.received += receive.bytes.size();
       }
       for (const Send& send : sends) {
         if (send.bytes.empty()) continue;
         watch_->await(peer = send.to);
-        buffer(peer).waitSend(nullptr, patience(deadline));
+        if (!buffer(peer).waitSend(nullptr, patience(deadline)))
+          return watch_->explain(peer, "the connection closed");
         traffic_.sent += send.bytes.size();
       }
     } catch (const std::exception& failure) {
@@ -168,6 +170,14 @@ class GlooEngine : public Engine {
     traffic_.sent += moved;
     traffic_.received += moved;
     return {};
+  }
+
+  // Called by the watch when all is over.
+  void abort() {
+    for (const auto& peer : peers_) {
+      peer->abortWaitRecv();
+      peer->abortWaitSend();
+    }
   }
 
   ::gloo::transport::UnboundBuffer& buffer(int rank) {

@@ -23,9 +23,11 @@ Kind kind_of(std::string_view what) {
 
 }  // namespace
 
-GlooWatch::GlooWatch(const Membership& membership, std::shared_ptr<::gloo::Context> context)
+GlooWatch::GlooWatch(const Membership& membership, std::shared_ptr<::gloo::Context> context,
+                     std::function<void()> abort)
     : membership_(membership),
       context_(std::move(context)),
+      abort_(std::move(abort)),
       peers_(static_cast<std::size_t>(membership.size())) {
   const auto bind = [&](Message& message) {
     message.buffer = context_->createUnboundBuffer(message.words.data(), sizeof message.words);
@@ -175,6 +177,7 @@ void GlooWatch::conclude(Verdict verdict) {
   } catch (const std::exception&) {
   }
   failure_ = to_error(verdict, membership_);
+  abort_();
   changed_.notify_all();
 }
 

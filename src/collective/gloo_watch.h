@@ -14,6 +14,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,8 +30,11 @@ namespace tandem::collective {
 
 class GlooWatch {
  public:
-  // May throw what Gloo and std::thread throw. REQUIRES: a connected mesh.
-  GlooWatch(const Membership& membership, std::shared_ptr<::gloo::Context> context);
+  // `abort` makes every wait for data return: Gloo leaves one waiting whose message was half there
+  // when the connection closed. May throw what Gloo and std::thread throw. REQUIRES: a connected
+  // mesh.
+  GlooWatch(const Membership& membership, std::shared_ptr<::gloo::Context> context,
+            std::function<void()> abort);
   // Says goodbye to the others unless the engine failed, so that they do not call it a loss.
   ~GlooWatch();
   GlooWatch(const GlooWatch&) = delete;
@@ -77,6 +81,7 @@ class GlooWatch {
   // Constant after construction.
   const Membership& membership_;
   const std::shared_ptr<::gloo::Context> context_;
+  const std::function<void()> abort_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

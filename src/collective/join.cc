@@ -61,12 +61,18 @@ struct Card {
   }
 };
 
+// Rank 0, whose end ends the store, gives up after the others, so that each says who is missing.
+std::chrono::milliseconds extra(const JoinOptions& options) {
+  constexpr std::chrono::milliseconds kMost{2000};
+  return options.rank == 0 ? std::min(options.patience / 4, kMost) : std::chrono::milliseconds(0);
+}
+
 // One rank on its way into a group.
 class Joining {
  public:
   explicit Joining(const JoinOptions& options)
       : options_(options),
-        deadline_(deadline_after(options.patience)),
+        deadline_(deadline_after(options.patience + extra(options))),
         prefix_(fmt::format("tandem/{}/", options.generation)) {}
 
   Result<Group> run() {
@@ -112,13 +118,27 @@ class Joining {
     membership_.members.clear();
     for (int rank = 0; rank < options_.size; ++rank) {
       auto card = store_->get(key("rank", rank), deadline_);
-      if (!card.ok()) {
-        return std::move(card).error().within(
-            fmt::format("rank {} of {} has not come", rank, options_.size));
+      if (!card.ok() && card.error().code() == Code::kTimeout) {
+        return Error(Code::kTimeout,
+                     fmt::format("rank {} of {} has not come within {:.1f} s; was it started, and "
+                                 "can it reach {}:{}?",
+                                 rank, options_.size,
+                                 std::chrono::duration<double>(options_.patience).count(),
+                                 options_.address, options_.port));
       }
+      if (!card.ok())
+        return std::move(card).error().within(fmt::format("while rank {} was awaited", rank));
       cards_.push_back(Card::parse(text_of(*card)));
       membership_.members.push_back({cards_.back().host, cards_.back().pid});
     }
+    return everybody_has_read();
+  }
+
+  // What follows may fail at rank 0, and the store with it: not before all know as much as it does.
+  Status everybody_has_read() {
+    TANDEM_TRY(store_->set(key("read", options_.rank), {}, deadline_));
+    for (int rank = 1; rank < options_.size && options_.rank == 0; ++rank)
+      TANDEM_TRY(store_->get(key("read", rank), deadline_));
     return {};
   }
 

@@ -19,8 +19,11 @@ using std::chrono::steady_clock;
 
 // How long a sleeper sleeps before it looks whether everybody still lives.
 constexpr milliseconds kNap{20};
-// About 50 microseconds: several times what two ranks differ by in a collective of a few KiB.
-constexpr int kSpins = 2000;
+// Some 50 microseconds: several times what two ranks differ by in a collective of a few KiB.
+constexpr int kSpins = 4000;
+// With more ranks than cores the one that is waited for may need this core: giving it away costs a
+// microsecond or two, sleeping and being woken ten times as much.
+constexpr int kYields = 100;
 
 // `futex` takes a plain word; the kernel only compares and never writes it.
 std::uint32_t* word_of(const std::atomic<std::uint32_t>& value) {
@@ -81,7 +84,8 @@ ShmControl::ShmControl(Mapping memory, Membership membership)
     : memory_(std::move(memory)),
       membership_(std::move(membership)),
       pidfds_(membership_.members.size()),
-      spins_(cores() >= membership_.size() ? kSpins : 0) {
+      spins_(cores() >= membership_.size() ? kSpins : 0),
+      yields_(spins_ > 0 ? 0 : kYields) {
   slot(membership_.rank).pid.store(static_cast<std::uint32_t>(::getpid()));
 }
 
@@ -112,6 +116,10 @@ Status ShmControl::await(int peer, const Counter& counter, std::uint32_t target,
   for (int i = 0; i < spins_; ++i) {
     if (reached(counter, target)) return {};
     __builtin_ia32_pause();
+  }
+  for (int i = 0; i < yields_; ++i) {
+    if (reached(counter, target)) return {};
+    ::sched_yield();
   }
   auto& sleepers = const_cast<std::atomic<std::uint32_t>&>(counter.sleepers);
   while (!reached(counter, target)) {

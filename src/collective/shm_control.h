@@ -1,7 +1,7 @@
 // The words in shared memory with which the ranks of a host wait for each other, and what they do
 // with them. Everyone counts its own arrivals; who waits spins for a moment when there are cores
-// enough, then sleeps on the counter (futex). Sleepers wake often enough to see that a peer's
-// process has ended.
+// enough, or else gives its core away for a moment, then sleeps on the counter (futex). Sleepers
+// wake often enough to see that a peer's process has ended.
 //
 // The first failure is written down for all: whoever comes later returns the same.
 //
@@ -93,7 +93,7 @@ class ShmControl {
   Mapping memory_;
   Membership membership_;
   std::vector<Descriptor> pidfds_;  // By rank; of those that were waited for long.
-  int spins_ = 0;
+  int spins_ = 0, yields_ = 0;      // Before sleeping.
 };
 
 }  // namespace tandem::collective

@@ -59,11 +59,11 @@ template <int Rows>
 void multiply_tile(const TileRow& row, const float* panel, float* to, std::int64_t columns) {
   const bool whole = columns == kTileColumns && row.to_column_step == 1;
   if (whole) {
+    // For writing: another worker may have read these lines last.
 #pragma GCC unroll 12
     for (int r = 0; r < Rows; ++r) {
-      _mm_prefetch(reinterpret_cast<const char*>(to + r * row.to_row_step), _MM_HINT_T0);
-      _mm_prefetch(reinterpret_cast<const char*>(to + r * row.to_row_step + kTileColumns - 1),
-                   _MM_HINT_T0);
+      __builtin_prefetch(to + r * row.to_row_step, 1);
+      __builtin_prefetch(to + r * row.to_row_step + kTileColumns - 1, 1);
     }
   }
   Vector sums[Rows][2];
