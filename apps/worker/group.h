@@ -9,7 +9,7 @@ namespace tandem::worker {
 struct GroupOptions {
   collective::JoinOptions join;
   int arena = -1;          // Shared memory, when the workers of this host meet there.
-  double patience_s = 90;  // Until all workers are there.
+  double patience_s = 72;  // Until all workers are there.
 };
 
 // Returns when all workers are there.

@@ -72,7 +72,7 @@ Command worker_command(const RunRequest& request, const RunDirectory& directory)
                        "--base-directory",
                        request.base_directory.string()};
   // Shorter than what the node allows, so that the worker can still say who did not come.
-  const auto join = std::chrono::duration<double>(request.limits.start) * 0.75;
+  const auto join = std::chrono::duration<double>(request.limits.start) * 0.6;
   command.arguments.insert(command.arguments.end(),
                            {"--join-timeout", fmt::format("{:.3f}", join.count())});
   if (request.rehearsal == Rehearsal::kDryRun) command.arguments.emplace_back("--dry-run");

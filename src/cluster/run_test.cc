@@ -86,7 +86,7 @@ TEST_F(Run, LeavesAWholeDirectory) {
   const fs::path run = scratch.path() / "run";
   EXPECT_EQ(content_of(run / "job.toml"), "name = \"sample\"\n");
   EXPECT_EQ(content_of(run / "worker-0.log"),
-            fmt::format("train --run {} --control 3 --base-directory {} --join-timeout 90.000\n",
+            fmt::format("train --run {} --control 3 --base-directory {} --join-timeout 72.000\n",
                         run.string(), scratch.path().string()));
   const std::string metrics = content_of(run / "metrics.jsonl");
   EXPECT_EQ(std::ranges::count(metrics, '\n'), 2) << "a repeated Progress is no new line";
