@@ -48,7 +48,9 @@ class MessageReducer final : public Reducer {
     return status_;
   }
 
-  Result<std::span<const float>> finish(Deadline deadline) override {
+  Status release(Deadline) override { return {}; }
+
+  Result<std::span<const float>> sum(Deadline deadline) override {
     std::unique_lock lock(mutex_);
     TANDEM_CHECK(filled_ == plan_.buckets.size());
     deadline_ = deadline;
@@ -71,7 +73,7 @@ class MessageReducer final : public Reducer {
       const std::size_t bucket = summed_;
       const Deadline deadline = deadline_.value_or(deadline_after(plan_.patience));
       lock.unlock();
-      Status status = sum(plan_.buckets[bucket], deadline);
+      Status status = sum_bucket(plan_.buckets[bucket], deadline);
       lock.lock();
       if (status.ok()) {
         ++summed_;
@@ -83,7 +85,7 @@ class MessageReducer final : public Reducer {
     }
   }
 
-  Status sum(const Bucket& bucket, Deadline deadline) {
+  Status sum_bucket(const Bucket& bucket, Deadline deadline) {
     const Bucket mine = slice_of(bucket, rank(), size());
     std::vector<Send> sends;
     std::vector<Receive> receives;

@@ -17,7 +17,7 @@ struct MessageReducerMemory {
   float* sum = nullptr;
 };
 
-// Between the first ready() of a step and the end of finish() the engine belongs to the reducer.
+// Between the first ready() of a step and the end of sum() the engine belongs to the reducer.
 std::unique_ptr<Reducer> make_message_reducer(Engine& engine, ReducePlan plan,
                                               MessageReducerMemory memory);
 // With memory of its own, and lanes shared equally.

@@ -18,9 +18,8 @@ class LocalReducer final : public Reducer {
   std::size_t partials() const override { return 1; }
   std::span<float> partial(std::size_t) override { return memory_; }
   Status ready(std::size_t) override { return {}; }
-  Result<std::span<const float>> finish(Deadline) override {
-    return std::span<const float>(memory_);
-  }
+  Result<std::span<const float>> sum(Deadline) override { return std::span<const float>(memory_); }
+  Status release(Deadline) override { return {}; }
 
  private:
   std::vector<float> memory_;
@@ -65,6 +64,12 @@ bool is_plain(LaneRange node, std::span<const Partial> partials) {
 }
 
 }  // namespace
+
+Result<std::span<const float>> Reducer::finish(Deadline deadline) {
+  TANDEM_ASSIGN(const std::span<const float> result, sum(deadline));
+  TANDEM_TRY(release(deadline));
+  return result;
+}
 
 std::unique_ptr<Reducer> make_local_reducer(ReducePlan plan) {
   return std::make_unique<LocalReducer>(plan);

@@ -30,7 +30,7 @@ struct ReducePlan {
   std::int64_t lanes = 1;
   std::size_t floats = 0;
   std::vector<Bucket> buckets;  // In the order in which they become ready; they cover the vector.
-  // How long a rank may be waited for before finish() has said until when.
+  // How long a rank may be waited for before sum() has said until when.
   std::chrono::milliseconds patience = std::chrono::seconds(60);
 };
 
@@ -39,7 +39,7 @@ class Reducer {
   virtual ~Reducer() = default;
 
   // How many partial sums this rank has, and the memory of each: for this rank to write from the
-  // end of finish() until ready().
+  // end of release() until ready().
   virtual std::size_t partials() const = 0;
   virtual std::span<float> partial(std::size_t index) = 0;
 
@@ -49,7 +49,12 @@ class Reducer {
 
   // Waits until all buckets are summed. The result is valid, and ours to read, until ready() of the
   // next step. REQUIRES: every bucket is ready.
-  virtual Result<std::span<const float>> finish(Deadline deadline) = 0;
+  virtual Result<std::span<const float>> sum(Deadline deadline) = 0;
+  // Waits until no other rank reads our partials any more.
+  virtual Status release(Deadline deadline) = 0;
+
+  // sum() and release().
+  Result<std::span<const float>> finish(Deadline deadline);
 };
 
 // Of a process alone.

@@ -26,12 +26,15 @@ float node_sum(LaneRange node, std::int64_t step, std::size_t index) {
   return node_sum({node.begin, middle}, step, index) + node_sum({middle, node.end}, step, index);
 }
 
-ReducePlan plan_of(std::int64_t lanes) {
-  return {lanes, 5000, {{3000, 4900}, {17, 3000}, {0, 17}, {4900, 5000}}};
+// Small enough for every rank to sum all of it, and not.
+constexpr std::size_t kSizes[] = {5000, 40000};
+
+ReducePlan plan_of(std::int64_t lanes, std::size_t floats) {
+  return {lanes, floats, {{3000, floats - 100}, {17, 3000}, {0, 17}, {floats - 100, floats}}};
 }
 
 // Several steps, with buckets told one by one.
-void check_steps(Reducer& reducer, std::int64_t lanes, const Group& group) {
+void check_steps(Reducer& reducer, std::int64_t lanes, std::size_t floats, const Group& group) {
   const auto nodes = maximal_nodes(lanes, hosted_lanes(lanes, group.size(), group.rank()));
   ASSERT_EQ(reducer.partials(), nodes.size());
   for (std::int64_t step = 0; step < 3; ++step) {
@@ -44,7 +47,7 @@ void check_steps(Reducer& reducer, std::int64_t lanes, const Group& group) {
     ASSERT_TRUE(reducer.ready(1).ok());
     const auto sum = reducer.finish(soon());
     ASSERT_TRUE(sum.ok()) << sum.error().message();
-    for (std::size_t at = 0; at < 5000; ++at)
+    for (std::size_t at = 0; at < floats; ++at)
       ASSERT_EQ((*sum)[at], node_sum({0, lanes}, step, at)) << "lanes " << lanes << ", at " << at;
   }
 }
@@ -53,9 +56,28 @@ TEST(Reducer, GivesTheLaneTreesBitsForEveryNumberOfWorkers) {
   for (const std::int64_t lanes : {1, 2, 3, 4, 6, 7, 8}) {
     for (int workers = 1; workers <= std::min<std::int64_t>(lanes, 5); ++workers) {
       run_shm_ranks(workers, [lanes](Group& group) {
-        auto reducer = group.make_reducer(plan_of(lanes), soon());
-        ASSERT_TRUE(reducer.ok()) << reducer.error().message();
-        check_steps(**reducer, lanes, group);
+        for (const std::size_t floats : kSizes) {
+          auto reducer = group.make_reducer(plan_of(lanes, floats), soon());
+          ASSERT_TRUE(reducer.ok()) << reducer.error().message();
+          check_steps(**reducer, lanes, floats, group);
+        }
+      });
+    }
+  }
+}
+
+TEST(Reducer, GivesTheSameBitsByMessages) {
+  for (const std::int64_t lanes : {3, 4, 6}) {
+    const auto arena = std::make_shared<const Arena>(Arena::create().value());
+    std::vector<std::jthread> ranks;
+    for (int rank = 0; rank < 3; ++rank) {
+      ranks.emplace_back([&, rank] {
+        auto engine = make_shm_engine(arena, testing::member(rank, 3), soon());
+        ASSERT_TRUE(engine.ok()) << engine.error().message();
+        Engine& shared = **engine;
+        const Group group(std::move(engine).value());
+        const auto reducer = make_message_reducer(shared, plan_of(lanes, kSizes[0]));
+        check_steps(*reducer, lanes, kSizes[0], group);
       });
     }
   }

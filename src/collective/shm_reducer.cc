@@ -10,8 +10,7 @@ namespace tandem::collective {
 namespace {
 
 // Why one result is enough: a rank writes its slice of a bucket only after every rank has filled
-// the bucket, which a rank does after it has used the result of the step before. And why partials
-// may be written after finish(): it returns when every slice has been summed.
+// the bucket, which a rank does after it has used the result of the step before.
 class SharedSum final : public ShmReducer {
  public:
   SharedSum(ShmControl& control, ReducePlan plan, ShmReducerMemory memory)
@@ -42,11 +41,11 @@ class SharedSum final : public ShmReducer {
   Status ready(std::size_t count) override {
     filled_ += static_cast<std::uint32_t>(count);
     control_.advance(control_.slot(rank()).ready, static_cast<std::uint32_t>(count));
-    while (first_ + summed_ != filled_ && all_filled(summed_)) sum(summed_);
+    while (first_ + summed_ != filled_ && all_filled(summed_)) sum_bucket(summed_);
     return control_.status();
   }
 
-  Result<std::span<const float>> finish(Deadline deadline) override {
+  Result<std::span<const float>> sum(Deadline deadline) override {
     const auto buckets = static_cast<std::uint32_t>(plan_.buckets.size());
     TANDEM_CHECK(filled_ == first_ + buckets);
     while (summed_ < buckets) {
@@ -55,15 +54,21 @@ class SharedSum final : public ShmReducer {
         TANDEM_TRY(
             control_.await(peer, control_.slot(peer).ready, first_ + summed_ + 1, deadline, doing));
       }
-      sum(summed_);
-    }
-    for (int peer = 0; peer < size(); ++peer) {
-      TANDEM_TRY(control_.await(peer, control_.slot(peer).done, first_ + buckets, deadline,
-                                describe(buckets - 1)));
+      sum_bucket(summed_);
     }
     first_ += buckets;
     summed_ = 0;
+    // The others' slices are part of the result.
+    if (memory_.share == Share::kSlices) TANDEM_TRY(release(deadline));
     return std::span<const float>(memory_.targets[0].sum, plan_.floats);
+  }
+
+  Status release(Deadline deadline) override {
+    for (int peer = 0; peer < size(); ++peer) {
+      TANDEM_TRY(control_.await(peer, control_.slot(peer).done, first_, deadline,
+                                "the last bucket of a step"));
+    }
+    return {};
   }
 
   std::size_t targets() const override { return memory_.targets.size(); }
@@ -96,8 +101,9 @@ class SharedSum final : public ShmReducer {
     return true;
   }
 
-  void sum(std::uint32_t bucket) {
-    const Bucket slice = slice_of(plan_.buckets[bucket], rank(), size());
+  void sum_bucket(std::uint32_t bucket) {
+    const Bucket& all = plan_.buckets[bucket];
+    const Bucket slice = memory_.share == Share::kWhole ? all : slice_of(all, rank(), size());
     for (const Addition& addition : additions_) {
       if (slice.begin == slice.end) break;
       add_partials(addition.target.node,

@@ -17,13 +17,18 @@ struct ShmTarget {
   float* sum = nullptr;
 };
 
+// Who sums: each rank its slice of a bucket for all, or each rank everything for itself, which is
+// quicker for what stays in the cache: nobody waits for the others' slices.
+enum class Share : std::uint8_t { kSlices, kWhole };
+
 struct ShmReducerMemory {
   std::vector<Partial> partials;  // Of the host's ranks, in lane order; `worker` is the rank here.
   std::vector<float*> memory;     // Of each partial.
   std::vector<ShmTarget> targets;
+  Share share = Share::kSlices;  // kWhole: then there is one target, and its sum is our own memory.
 };
 
-// finish() gives the first target's sum.
+// sum() gives the first target's sum.
 class ShmReducer : public Reducer {
  public:
   // Buckets of the step under way that every rank of the host has summed.

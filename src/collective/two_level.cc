@@ -30,7 +30,9 @@ class TwoLevelReducer final : public Reducer {
     return upper_ == nullptr ? Status() : pass_on(local_->complete());
   }
 
-  Result<std::span<const float>> finish(Deadline deadline) override {
+  Status release(Deadline) override { return {}; }
+
+  Result<std::span<const float>> sum(Deadline deadline) override {
     TANDEM_ASSIGN([[maybe_unused]] const auto host_sum, local_->finish(deadline));
     ++published_;
     if (upper_ == nullptr) {
@@ -40,8 +42,8 @@ class TwoLevelReducer final : public Reducer {
     }
     TANDEM_TRY(pass_on(buckets_));
     passed_ = 0;
-    auto sum = upper_->finish(deadline);
-    if (!sum.ok()) return tell(std::move(sum).error());
+    auto between = upper_->finish(deadline);
+    if (!between.ok()) return tell(std::move(between).error());
     control_.advance(control_.slot(0).published);
     return sum_;
   }

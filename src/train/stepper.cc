@@ -61,6 +61,7 @@ Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
 
 Status Stepper::run_lane(const data::Batch& batch, std::int64_t step, std::int64_t lane,
                          std::int64_t step_samples) {
+  if (lane == hosted_.begin) TANDEM_TRY(reducer_->release(collective::deadline_after(patience_)));
   LaneTree& tree = trees_[tree_];
   const std::span<float> memory = tree.next();
   const bool last = tree.is_last();
@@ -146,7 +147,7 @@ Result<StepOutcome> Stepper::finish_step(std::int64_t step, double lr) {
   tree_ = 0;
   final_from_ = parameters_;
   told_ = 0;
-  auto summed = reducer_->finish(collective::deadline_after(patience_));
+  auto summed = reducer_->sum(collective::deadline_after(patience_));
   if (!summed.ok()) return std::move(summed).error().within(fmt::format("step {}", step + 1));
   const std::span<const float> sum = *summed;
   StepOutcome outcome = read_tail(sum.subspan(tail_));
