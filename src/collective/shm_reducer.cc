@@ -64,9 +64,12 @@ class SharedSum final : public ShmReducer {
   }
 
   Status release(Deadline deadline) override {
+    const auto buckets = static_cast<std::uint32_t>(plan_.buckets.size());
     for (int peer = 0; peer < size(); ++peer) {
-      TANDEM_TRY(control_.await(peer, control_.slot(peer).done, first_, deadline,
-                                "the last bucket of a step"));
+      const Counter& done = control_.slot(peer).done;
+      if (ShmControl::reached(done, first_)) continue;
+      const std::uint32_t missing = std::clamp(first_ - done.value.load(), 1U, buckets);
+      TANDEM_TRY(control_.await(peer, done, first_, deadline, describe(buckets - missing)));
     }
     return {};
   }
