@@ -19,10 +19,11 @@ using std::chrono::steady_clock;
 
 // How long a sleeper sleeps before it looks whether everybody still lives.
 constexpr milliseconds kNap{20};
-// Some 50 microseconds: several times what two ranks differ by in a collective of a few KiB.
-constexpr int kSpins = 4000;
-// With more ranks than cores the one that is waited for may need this core: giving it away costs a
-// microsecond or two, sleeping and being woken ten times as much.
+// Before sleeping: some 5 microseconds of looking when there is a core for every rank, then giving
+// the core away again and again, for some 50 microseconds. The one that is waited for may need this
+// core, also when there are enough of them, and giving it away costs a microsecond or two where
+// sleeping and being woken costs ten times as much.
+constexpr int kSpins = 200;
 constexpr int kYields = 100;
 
 // `futex` takes a plain word; the kernel only compares and never writes it.
@@ -84,8 +85,7 @@ ShmControl::ShmControl(Mapping memory, Membership membership)
     : memory_(std::move(memory)),
       membership_(std::move(membership)),
       pidfds_(membership_.members.size()),
-      spins_(cores() >= membership_.size() ? kSpins : 0),
-      yields_(spins_ > 0 ? 0 : kYields) {
+      spins_(cores() >= membership_.size() ? kSpins : 0) {
   slot(membership_.rank).pid.store(static_cast<std::uint32_t>(::getpid()));
 }
 
@@ -117,7 +117,7 @@ Status ShmControl::await(int peer, const Counter& counter, std::uint32_t target,
     if (reached(counter, target)) return {};
     __builtin_ia32_pause();
   }
-  for (int i = 0; i < yields_; ++i) {
+  for (int i = 0; i < kYields; ++i) {
     if (reached(counter, target)) return {};
     ::sched_yield();
   }

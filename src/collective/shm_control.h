@@ -1,6 +1,6 @@
 // The words in shared memory with which the ranks of a host wait for each other, and what they do
-// with them. Everyone counts its own arrivals; who waits spins for a moment when there are cores
-// enough, or else gives its core away for a moment, then sleeps on the counter (futex). Sleepers
+// with them. Everyone counts its own arrivals; who waits looks for a moment, gives its core away
+// for a moment, then sleeps on the counter (futex). Sleepers
 // wake often enough to see that a peer's process has ended.
 //
 // The first failure is written down for all: whoever comes later returns the same.
