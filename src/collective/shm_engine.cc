@@ -46,8 +46,8 @@ std::string describe(const Note& note) {
   return "something unknown";
 }
 
-// Sums of two ranks that stay in the third-level cache, and small ones of any number, are quicker
-// made twice than waited for (measured with `./dev bench ddp`).
+// Sums of two ranks that stay in the third-level cache, and small ones of any number, are made
+// twice rather than waited for: docs/decisions/0005-partial-sums.md.
 Share share_of(std::size_t floats, int ranks) {
   constexpr std::size_t kMostOfTwo = 1 << 20, kSmall = 1 << 15;
   return floats <= kSmall || (ranks == 2 && floats <= kMostOfTwo) ? Share::kWhole : Share::kSlices;
