@@ -85,7 +85,12 @@ class Joining {
     if (options_.engine == "mpi") return join_mpi();
     if (options_.size == 1) return Group();
     if (options_.rank == 0 && !options_.served) {
-      TANDEM_ASSIGN(server_, StoreServer::start("", options_.port, options_.token));
+      auto server = StoreServer::start("", options_.port, options_.token);
+      if (!server.ok()) {
+        return Error(Code::kInvalidArgument, fmt::format("{}; choose another port with MASTER_PORT",
+                                                         server.error().message()));
+      }
+      server_ = std::move(server).value();
     }
     TANDEM_ASSIGN(store_,
                   StoreClient::connect(options_.address, options_.port, options_.token, deadline_));
