@@ -15,28 +15,17 @@
 namespace tandem::collective {
 namespace {
 
-using std::chrono::milliseconds;
-
-// The watch uses slot 1; collectives of Gloo have their own.
+// The watch's probe has another; collectives of Gloo have their own.
 constexpr std::uint64_t kSlot = 0;
-// The watch knows who is late and tells the others, so Gloo's own time-out, which closes all
-// without a word, is only for the case that the watch is stuck.
-constexpr milliseconds kGrace{2000};
-
-milliseconds patience(Deadline deadline) {
-  const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
-  return std::clamp(left, milliseconds(0), milliseconds(std::chrono::hours(24 * 365))) + kGrace;
-}
-
 struct Free {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
 
 class GlooEngine : public Engine {
  public:
-  // `context` is null for a group of one. May throw what Gloo and std::thread throw.
-  GlooEngine(Membership membership, std::shared_ptr<::gloo::Context> context)
-      : membership_(std::move(membership)), context_(std::move(context)) {
+  // The mesh of a group of one is empty. May throw what Gloo and std::thread throw.
+  GlooEngine(Membership membership, const GlooMesh& mesh)
+      : membership_(std::move(membership)), context_(mesh.data) {
     if (!context_) return;
     // One buffer for each peer that covers all memory, with addresses as offsets, so that an
     // exchange makes none. A buffer counts completions, hence one for each peer.
@@ -44,25 +33,10 @@ class GlooEngine : public Engine {
       peers_.push_back(
           context_->createUnboundBuffer(nullptr, std::numeric_limits<std::size_t>::max()));
     }
-    watch_ = std::make_unique<GlooWatch>(membership_, context_, [this] { abort(); });
+    watch_ = std::make_unique<GlooWatch>(membership_, mesh, [this] { abort(); });
   }
 
-  // Exchanges a byte with everyone: from then on the watches of all ranks hear each other, since a
-  // connection keeps its order.
-  Status meet(Deadline deadline) {
-    const std::byte out{};
-    std::vector<std::byte> in(static_cast<std::size_t>(membership_.size()));
-    std::vector<Send> sends;
-    std::vector<Receive> receives;
-    for (int rank = 0; rank < membership_.size(); ++rank) {
-      if (rank == membership_.rank) continue;
-      sends.push_back({rank, std::span(&out, 1)});
-      receives.push_back({rank, std::span(&in[static_cast<std::size_t>(rank)], 1)});
-    }
-    TANDEM_TRY(exchange(sends, receives, deadline));
-    traffic_ = {};
-    return {};
-  }
+  Status meet(Deadline deadline) { return watch_ ? watch_->meet(deadline) : Status(); }
 
   std::string_view name() const override { return "gloo"; }
   const Membership& membership() const override { return membership_; }
@@ -91,14 +65,14 @@ class GlooEngine : public Engine {
       for (const Receive& receive : receives) {
         if (receive.bytes.empty()) continue;
         watch_->await(peer = receive.from);
-        if (!buffer(peer).waitRecv(nullptr, patience(deadline)))
+        if (!buffer(peer).waitRecv(nullptr, GlooWatch::patience(deadline)))
           return watch_->explain(peer, "the connection closed");
         traffic_.received += receive.bytes.size();
       }
       for (const Send& send : sends) {
         if (send.bytes.empty()) continue;
         watch_->await(peer = send.to);
-        if (!buffer(peer).waitSend(nullptr, patience(deadline)))
+        if (!buffer(peer).waitSend(nullptr, GlooWatch::patience(deadline)))
           return watch_->explain(peer, "the connection closed");
         traffic_.sent += send.bytes.size();
       }
@@ -158,7 +132,7 @@ class GlooEngine : public Engine {
       options.setReduceFunction([](void* to, const void* a, const void* b, std::size_t count) {
         ::gloo::sum<Element>(to, a, b, count);
       });
-      options.setTimeout(patience(deadline));
+      options.setTimeout(GlooWatch::patience(deadline));
       ::gloo::allreduce(options);
     } catch (const std::exception& failure) {
       return watch_->explain(next, failure.what());
@@ -208,13 +182,13 @@ void ignore_broken_pipes() {
 
 Result<std::unique_ptr<Engine>> make_gloo_engine(GlooOptions options) {
   try {
-    std::shared_ptr<::gloo::Context> context;
+    GlooMesh mesh;
     if (options.membership.size() > 1) {
       TANDEM_CHECK(options.store != nullptr);
       ignore_broken_pipes();
-      TANDEM_ASSIGN(context, connect_gloo_mesh(options));
+      TANDEM_ASSIGN(mesh, connect_gloo_mesh(options));
     }
-    auto engine = std::make_unique<GlooEngine>(std::move(options.membership), std::move(context));
+    auto engine = std::make_unique<GlooEngine>(std::move(options.membership), mesh);
     TANDEM_TRY(engine->meet(options.deadline));
     return std::unique_ptr<Engine>(std::move(engine));
   } catch (const std::exception& failure) {

@@ -33,7 +33,8 @@ int rank_in(std::string_view key) {
 // Gives Gloo our store.
 class StoreAdaptor : public ::gloo::rendezvous::Store {
  public:
-  explicit StoreAdaptor(const GlooOptions& options) : options_(options) {}
+  StoreAdaptor(const GlooOptions& options, std::string_view purpose)
+      : options_(options), prefix_(fmt::format("{}/{}/", options.prefix, purpose)) {}
 
   void set(const std::string& key, const std::vector<char>& data) override {
     const Status set =
@@ -57,9 +58,10 @@ class StoreAdaptor : public ::gloo::rendezvous::Store {
   int peer() const { return peer_ < options_.membership.size() ? peer_ : -1; }
 
  private:
-  std::string full(const std::string& key) const { return options_.prefix + "/" + key; }
+  std::string full(const std::string& key) const { return prefix_ + key; }
 
   const GlooOptions& options_;
+  const std::string prefix_;
   int peer_ = -1;
 };
 
@@ -98,21 +100,14 @@ Error connect_error(const GlooOptions& options, int peer, std::string_view what)
   return Error(Code::kPeerLost, fmt::format("{} went away while connecting: {}", name, what));
 }
 
-}  // namespace
+using Device = std::shared_ptr<::gloo::transport::Device>;
 
-Result<std::shared_ptr<::gloo::Context>> connect_gloo_mesh(const GlooOptions& options) {
-  std::string bind_address = options.bind_address;
-  if (bind_address.empty()) {
-    TANDEM_ASSIGN(bind_address, options.store->local_address());
-  }
-  TANDEM_ASSIGN(bind_address, numeric_address(bind_address));
+Result<std::shared_ptr<::gloo::Context>> connect(const GlooOptions& options, Device& device,
+                                                 std::string_view purpose) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       options.deadline - std::chrono::steady_clock::now());
-  StoreAdaptor store(options);
+  StoreAdaptor store(options, purpose);
   try {
-    ::gloo::transport::tcp::attr attributes(bind_address.c_str());
-    std::shared_ptr<::gloo::transport::Device> device =
-        ::gloo::transport::tcp::CreateDevice(attributes);
     auto context = std::make_shared<::gloo::rendezvous::Context>(options.membership.rank,
                                                                  options.membership.size());
     // Gloo waits five times as long for a connection, and zero would be for ever.
@@ -126,6 +121,27 @@ Result<std::shared_ptr<::gloo::Context>> connect_gloo_mesh(const GlooOptions& op
   } catch (const std::exception& failure) {
     return connect_error(options, store.peer(), failure.what());
   }
+}
+
+}  // namespace
+
+Result<GlooMesh> connect_gloo_mesh(const GlooOptions& options) {
+  std::string bind_address = options.bind_address;
+  if (bind_address.empty()) {
+    TANDEM_ASSIGN(bind_address, options.store->local_address());
+  }
+  TANDEM_ASSIGN(bind_address, numeric_address(bind_address));
+  Device device;
+  try {
+    ::gloo::transport::tcp::attr attributes(bind_address.c_str());
+    device = ::gloo::transport::tcp::CreateDevice(attributes);
+  } catch (const std::exception& failure) {
+    return connect_error(options, -1, failure.what());
+  }
+  GlooMesh mesh;
+  TANDEM_ASSIGN(mesh.data, connect(options, device, "data"));
+  TANDEM_ASSIGN(mesh.control, connect(options, device, "control"));
+  return mesh;
 }
 
 }  // namespace tandem::collective

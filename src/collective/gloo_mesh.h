@@ -1,4 +1,4 @@
-// Connects the ranks of a group with Gloo: one TCP connection for each pair. Used by
+// Connects the ranks of a group with Gloo: two TCP connections for each pair. Used by
 // gloo_engine.cc.
 #pragma once
 
@@ -11,7 +11,14 @@
 
 namespace tandem::collective {
 
+struct GlooMesh {
+  std::shared_ptr<::gloo::Context> data;
+  // For the watch, whose words would wait behind megabytes of data otherwise, and so would the news
+  // that a rank is gone.
+  std::shared_ptr<::gloo::Context> control;
+};
+
 // REQUIRES: at least two members and a store.
-Result<std::shared_ptr<::gloo::Context>> connect_gloo_mesh(const GlooOptions& options);
+Result<GlooMesh> connect_gloo_mesh(const GlooOptions& options);
 
 }  // namespace tandem::collective

@@ -12,8 +12,21 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{20};
 // A notice and the answer to it take two ticks at most.
 constexpr milliseconds kHearing{60};
-// Data uses slot 0.
-constexpr std::uint64_t kLastWordsSlot = 1, kNoticeSlot = 2;
+// How long a rank that closed has for its last words.
+constexpr milliseconds kLastWords{250};
+constexpr std::uint64_t kLastWordsSlot = 1, kNoticeSlot = 2, kGreetingSlot = 3, kProbeSlot = 4;
+
+// Whether the connection of a buffer that waits for something has failed.
+bool has_failed(::gloo::transport::UnboundBuffer& buffer) {
+  try {
+    // Aborted beforehand, so it does not wait; but it throws when the connection has failed.
+    buffer.abortWaitRecv();
+    buffer.waitRecv(nullptr, kTick);
+  } catch (const std::exception&) {
+    return true;
+  }
+  return false;
+}
 
 Kind kind_of(std::string_view what) {
   const auto has = [&](std::string_view text) { return what.find(text) != what.npos; };
@@ -23,24 +36,26 @@ Kind kind_of(std::string_view what) {
 
 }  // namespace
 
-GlooWatch::GlooWatch(const Membership& membership, std::shared_ptr<::gloo::Context> context,
-                     std::function<void()> abort)
+GlooWatch::GlooWatch(const Membership& membership, GlooMesh mesh, std::function<void()> abort)
     : membership_(membership),
-      context_(std::move(context)),
+      mesh_(std::move(mesh)),
       abort_(std::move(abort)),
       peers_(static_cast<std::size_t>(membership.size())) {
   const auto bind = [&](Message& message) {
-    message.buffer = context_->createUnboundBuffer(message.words.data(), sizeof message.words);
+    message.buffer = mesh_.control->createUnboundBuffer(message.words.data(), sizeof message.words);
   };
   bind(last_words_);
   bind(notice_);
-  closer_ = context_->createUnboundBuffer(nullptr, 0);
+  closer_ = mesh_.data->createUnboundBuffer(nullptr, 0);
   for (int rank = 0; rank < membership_.size(); ++rank) {
     if (rank == membership_.rank) continue;
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     peer.watched = true;
     bind(peer.last_words);
     bind(peer.notice);
+    bind(peer.greeting);
+    peer.probe = mesh_.data->createUnboundBuffer(nullptr, 0);
+    peer.probe->recv(rank, kProbeSlot);
     peer.last_words.buffer->recv(rank, kLastWordsSlot);
     peer.notice.buffer->recv(rank, kNoticeSlot);
   }
@@ -55,6 +70,41 @@ GlooWatch::~GlooWatch() {
   changed_.notify_all();
   thread_.join();
   if (!failure_) say({Kind::kLeft, membership_.rank}, last_words_, kLastWordsSlot);
+}
+
+Status GlooWatch::meet(Deadline deadline) {
+  begin(deadline);
+  const auto for_each_peer = [&](auto action) {
+    for (int rank = 0; rank < membership_.size(); ++rank)
+      if (rank != membership_.rank)
+        action(rank, *peers_[static_cast<std::size_t>(rank)].greeting.buffer);
+  };
+  int awaited = membership_.rank;
+  bool met = true;
+  try {
+    for_each_peer([&](int rank, auto& buffer) {
+      awaited = rank;
+      buffer.recv(rank, kGreetingSlot);
+      buffer.send(rank, kGreetingSlot);
+    });
+    for_each_peer([&](int rank, auto& buffer) {
+      if (!met) return;
+      await(awaited = rank);
+      met = buffer.waitRecv(nullptr, patience(deadline)) &&
+            buffer.waitSend(nullptr, patience(deadline));
+    });
+  } catch (const std::exception& failure) {
+    return explain(awaited, failure.what());
+  }
+  if (!met) return explain(awaited, "the connection closed");
+  end();
+  return {};
+}
+
+milliseconds GlooWatch::patience(Deadline deadline) {
+  constexpr milliseconds kGrace{2000};
+  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+  return std::clamp(left, milliseconds(0), milliseconds(std::chrono::hours(24 * 365))) + kGrace;
 }
 
 std::optional<Error> GlooWatch::failure() {
@@ -80,6 +130,7 @@ void GlooWatch::end() {
 Error GlooWatch::explain(int peer, std::string_view what) {
   std::unique_lock lock(mutex_);
   suspicion_ = Verdict{kind_of(what), peer, 0, -1, std::string(what)};
+  suspicion_until_ = Clock::now() + kLastWords;
   changed_.notify_all();
   changed_.wait(lock, [&] { return failure_.has_value(); });
   return *failure_;
@@ -88,10 +139,11 @@ Error GlooWatch::explain(int peer, std::string_view what) {
 void GlooWatch::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_ && !failure_) {
-    changed_.wait_for(lock, kTick, [&] { return stopping_ || suspicion_; });
+    changed_.wait_for(lock, kTick);
     std::optional<Verdict> verdict = look();
     if (!verdict) verdict = judge_lateness();
-    if (!verdict) verdict = suspicion_;
+    if (!verdict) verdict = probe();
+    if (!verdict && suspicion_ && Clock::now() >= suspicion_until_) verdict = suspicion_;
     if (verdict) conclude(*std::move(verdict));
   }
 }
@@ -101,14 +153,8 @@ std::optional<Verdict> GlooWatch::look() {
   for (int rank = 0; rank < membership_.size(); ++rank) {
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     if (!peer.watched) continue;
-    bool is_lost = false;
-    try {
-      // Aborted beforehand, so it does not wait; but it throws when the connection has failed.
-      peer.last_words.buffer->abortWaitRecv();
-      peer.last_words.buffer->waitRecv(nullptr, kTick);
-    } catch (const std::exception&) {
-      is_lost = true;
-    }
+    // First this, then the words: they may arrive in between.
+    const bool is_lost = has_failed(*peer.last_words.buffer);
     auto heard = to_verdict(peer.last_words.words, rank, membership_.size());
     if (heard && heard->kind == Kind::kLeft) {
       peer.watched = false;
@@ -121,6 +167,17 @@ std::optional<Verdict> GlooWatch::look() {
     }
   }
   return lost;
+}
+
+std::optional<Verdict> GlooWatch::probe() {
+  const auto now = Clock::now();
+  for (int rank = 0; rank < membership_.size(); ++rank) {
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (!peer.watched) continue;
+    if (!peer.cut_off && has_failed(*peer.probe)) peer.cut_off = now + kLastWords;
+    if (peer.cut_off && now >= *peer.cut_off) return Verdict{Kind::kLost, rank};
+  }
+  return std::nullopt;
 }
 
 std::optional<Verdict> GlooWatch::judge_lateness() {
@@ -171,13 +228,18 @@ void GlooWatch::conclude(Verdict verdict) {
   if (told.kind == Kind::kLeft) told.kind = Kind::kLost;
   say(told, last_words_, kLastWordsSlot);
   try {
-    // A wait that runs out makes Gloo fail and close every connection, which no call does; what
-    // was sent before still arrives, unlike after closeConnections().
+    // A wait that runs out makes Gloo fail and close every connection of the context, which no call
+    // does without losing what was sent before.
     closer_->waitRecv(nullptr, milliseconds(1));
   } catch (const std::exception&) {
   }
   failure_ = to_error(verdict, membership_);
   abort_();
+  for (const Peer& peer : peers_) {
+    if (!peer.greeting.buffer) continue;
+    peer.greeting.buffer->abortWaitRecv();
+    peer.greeting.buffer->abortWaitSend();
+  }
   changed_.notify_all();
 }
 

@@ -1,7 +1,11 @@
 // Watches the connections of a Gloo mesh, because Gloo by itself tells only whoever waits for the
 // very rank that is gone, and not who that is. Decides once why the engine failed; then tells every
-// other rank (its last words) and closes all connections, so that all of them return the same
-// reason at once. Used by gloo_engine.cc.
+// other rank (its last words) and closes the data's connections, so that all of them return the
+// same reason at once. Used by gloo_engine.cc.
+//
+// It has connections of its own (GlooMesh::control): when one of those closes, the rank is gone.
+// That a connection for data closed says less, since a rank closes them on any failure; so the
+// watch then waits a moment for last words.
 //
 // When a deadline passes, the ranks first tell each other whom they wait for: who waits is not to
 // blame, but who answers nothing.
@@ -9,7 +13,6 @@
 // Owns a thread that looks every 20 ms and when asked. Methods are for the engine's one caller.
 #pragma once
 
-#include <gloo/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <condition_variable>
@@ -23,6 +26,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collective/gloo_mesh.h"
 #include "collective/gloo_verdict.h"
 #include "collective/membership.h"
 
@@ -33,12 +37,19 @@ class GlooWatch {
   // `abort` makes every wait for data return: Gloo leaves one waiting whose message was half there
   // when the connection closed. May throw what Gloo and std::thread throw. REQUIRES: a connected
   // mesh.
-  GlooWatch(const Membership& membership, std::shared_ptr<::gloo::Context> context,
-            std::function<void()> abort);
+  GlooWatch(const Membership& membership, GlooMesh mesh, std::function<void()> abort);
   // Says goodbye to the others unless the engine failed, so that they do not call it a loss.
   ~GlooWatch();
   GlooWatch(const GlooWatch&) = delete;
   GlooWatch& operator=(const GlooWatch&) = delete;
+
+  // Greets every rank. From then on all of them hear each other's last words: Gloo sends only what
+  // it knows to be awaited, and a connection keeps its order. To be called first.
+  Status meet(Deadline deadline);
+
+  // For Gloo's own waits. The watch knows who is late and tells the others, so Gloo's own time-out,
+  // which closes all without a word, is only for the case that the watch is stuck.
+  static std::chrono::milliseconds patience(Deadline deadline);
 
   // The failure that was found, if any. No memory of the caller is in use then.
   std::optional<Error> failure();
@@ -66,11 +77,17 @@ class GlooWatch {
     int awaits = -1;     // Whom it said to wait for.
     Message last_words;  // Received.
     Message notice;      // Received.
+    Message greeting;    // Sent and received.
+    // Receives nothing; fails with the connection for data.
+    std::unique_ptr<::gloo::transport::UnboundBuffer> probe;
+    std::optional<Deadline> cut_off;  // When that one will have failed for too long.
   };
 
   void run();
   // What the connections say.
   std::optional<Verdict> look();
+  // Whether a rank cannot be reached that still answers the watch.
+  std::optional<Verdict> probe();
   // What the clock says.
   std::optional<Verdict> judge_lateness();
   void hear_notices();
@@ -80,7 +97,7 @@ class GlooWatch {
 
   // Constant after construction.
   const Membership& membership_;
-  const std::shared_ptr<::gloo::Context> context_;
+  const GlooMesh mesh_;
   const std::function<void()> abort_;
 
   std::mutex mutex_;
@@ -92,7 +109,8 @@ class GlooWatch {
   std::unique_ptr<::gloo::transport::UnboundBuffer> closer_;
   std::optional<Error> failure_;
   std::optional<Verdict> suspicion_;  // The caller's; taken when nothing better is found.
-  std::optional<Verdict> overdue_;    // Becomes the verdict when the others were heard.
+  Deadline suspicion_until_;
+  std::optional<Verdict> overdue_;  // Becomes the verdict when the others were heard.
   Deadline overdue_until_;
   bool stopping_ = false;
   int awaited_ = -1;  // Of the operation under way.

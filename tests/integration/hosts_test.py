@@ -164,8 +164,8 @@ class HostsTest(TandemTest):
 
     def alone(self, lanes):
         """The report of one process that has all lanes."""
-        output = self.tandem("train", self.job, "-q", "--json", "--out", "alone", f"cluster.lanes={lanes}").stdout
-        return json.loads(output)
+        arguments = ["--out", f"alone-{lanes}", f"cluster.lanes={lanes}"]
+        return json.loads(self.tandem("train", self.job, "-q", "--json", *arguments).stdout)
 
     def start_long(self, hosts, *arguments):
         """Ranks that train. Returns them and their workers' pids."""
@@ -198,6 +198,18 @@ class Truth(HostsTest):
                 self.assertEqual(report["cluster"]["workers"], {"start": count, "end": count})
                 self.assertEqual(report["weights_hash"], truth["weights_hash"])
                 self.assertEqual(report["eval"], truth["eval"])
+
+    def test_ranks_on_a_host_add_up_before_the_network(self):
+        hosts = self.make_hosts(2)
+        for lanes in (4, 6):
+            with self.subTest(lanes=lanes):
+                ranks = [hosts[0], hosts[0], hosts[1], hosts[1]]
+                report = self.finished(self.start_ranks(ranks, f"cluster.lanes={lanes}", out=f"run-{lanes}"))
+                self.assertEqual(report["cluster"]["engine"], "gloo")
+                self.assertEqual(report["weights_hash"], self.alone(lanes)["weights_hash"])
+                # Only the first of a host's ranks sends, as one of two.
+                expected = GRADIENT_BYTES * STEPS
+                self.assertAlmostEqual(report["bytes"]["sent"]["gradients"] / expected, 1, delta=0.02)
 
     def test_ranks_on_one_host_share_memory(self):
         host, = self.make_hosts(1)
