@@ -71,6 +71,15 @@ Result<std::span<const float>> Reducer::finish(Deadline deadline) {
   return result;
 }
 
+Status Reducer::gather(Deadline deadline) {
+  TANDEM_ASSIGN(gathered_, sum(deadline));
+  return {};
+}
+
+std::span<const float> Reducer::piece(const Bucket& at, std::span<float>) {
+  return gathered_.subspan(at.begin, at.end - at.begin);
+}
+
 std::unique_ptr<Reducer> make_local_reducer(ReducePlan plan) {
   return std::make_unique<LocalReducer>(plan);
 }

@@ -30,6 +30,8 @@ struct ReducePlan {
   std::int64_t lanes = 1;
   std::size_t floats = 0;
   std::vector<Bucket> buckets;  // In the order in which they become ready; they cover the vector.
+  // The caller takes the sum by gather() and piece(), not by sum().
+  bool in_pieces = false;
   // How long a rank may be waited for before sum() has said until when.
   std::chrono::milliseconds patience = std::chrono::seconds(60);
 };
@@ -50,11 +52,22 @@ class Reducer {
   // Waits until all buckets are summed. The result is valid, and ours to read, until ready() of the
   // next step. REQUIRES: every bucket is ready.
   virtual Result<std::span<const float>> sum(Deadline deadline) = 0;
+  // For a plan in_pieces, in place of sum(): waits until all can be summed. Then piece() gives
+  // floats of the sum from at.begin on, as many as it likes, but some, and not beyond at.end: where
+  // they lie already, or added now, into `scratch`, so that who needs them once finds them in the
+  // nearest cache. taken() ends this.
+  virtual Status gather(Deadline deadline);
+  virtual std::span<const float> piece(const Bucket& at, std::span<float> scratch);
+  virtual void taken() {}
+
   // Waits until no other rank reads our partials any more.
   virtual Status release(Deadline deadline) = 0;
 
   // sum() and release().
   Result<std::span<const float>> finish(Deadline deadline);
+
+ private:
+  std::span<const float> gathered_;
 };
 
 // Of a process alone.

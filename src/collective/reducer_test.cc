@@ -29,12 +29,39 @@ float node_sum(LaneRange node, std::int64_t step, std::size_t index) {
 // Small enough for every rank to sum all of it, and not.
 constexpr std::size_t kSizes[] = {5000, 40000};
 
-ReducePlan plan_of(std::int64_t lanes, std::size_t floats) {
-  return {lanes, floats, {{3000, floats - 100}, {17, 3000}, {0, 17}, {floats - 100, floats}}};
+ReducePlan plan_of(std::int64_t lanes, std::size_t floats, bool in_pieces = false) {
+  return {lanes,
+          floats,
+          {{3000, floats - 100}, {17, 3000}, {0, 17}, {floats - 100, floats}},
+          in_pieces};
+}
+
+// The sum, taken whole or in pieces that begin with the last floats.
+std::vector<float> sum_of(Reducer& reducer, std::size_t floats, bool in_pieces) {
+  if (!in_pieces) {
+    const auto sum = reducer.finish(soon());
+    EXPECT_TRUE(sum.ok()) << sum.error().message();
+    return sum.ok() ? std::vector(sum->begin(), sum->end()) : std::vector<float>();
+  }
+  const Status gathered = reducer.gather(soon());
+  EXPECT_TRUE(gathered.ok()) << gathered.error().message();
+  std::vector<float> result(floats), scratch(999);
+  for (const Bucket& part : {Bucket{floats - 7, floats}, Bucket{0, floats - 7}}) {
+    for (std::size_t at = part.begin; at < part.end;) {
+      const std::span<const float> piece = reducer.piece({at, part.end}, scratch);
+      EXPECT_TRUE(!piece.empty() && piece.size() <= part.end - at);
+      std::copy(piece.begin(), piece.end(), result.begin() + static_cast<std::ptrdiff_t>(at));
+      at += piece.size();
+    }
+  }
+  reducer.taken();
+  EXPECT_TRUE(reducer.release(soon()).ok());
+  return result;
 }
 
 // Several steps, with buckets told one by one.
-void check_steps(Reducer& reducer, std::int64_t lanes, std::size_t floats, const Group& group) {
+void check_steps(Reducer& reducer, std::int64_t lanes, std::size_t floats, const Group& group,
+                 bool in_pieces = false) {
   const auto nodes = maximal_nodes(lanes, hosted_lanes(lanes, group.size(), group.rank()));
   ASSERT_EQ(reducer.partials(), nodes.size());
   for (std::int64_t step = 0; step < 3; ++step) {
@@ -45,10 +72,10 @@ void check_steps(Reducer& reducer, std::int64_t lanes, std::size_t floats, const
     ASSERT_TRUE(reducer.ready(1).ok());
     ASSERT_TRUE(reducer.ready(2).ok());
     ASSERT_TRUE(reducer.ready(1).ok());
-    const auto sum = reducer.finish(soon());
-    ASSERT_TRUE(sum.ok()) << sum.error().message();
+    const std::vector<float> sum = sum_of(reducer, floats, in_pieces);
+    ASSERT_EQ(sum.size(), floats);
     for (std::size_t at = 0; at < floats; ++at)
-      ASSERT_EQ((*sum)[at], node_sum({0, lanes}, step, at)) << "lanes " << lanes << ", at " << at;
+      ASSERT_EQ(sum[at], node_sum({0, lanes}, step, at)) << "lanes " << lanes << ", at " << at;
   }
 }
 
@@ -57,9 +84,11 @@ TEST(Reducer, GivesTheLaneTreesBitsForEveryNumberOfWorkers) {
     for (int workers = 1; workers <= std::min<std::int64_t>(lanes, 5); ++workers) {
       run_shm_ranks(workers, [lanes](Group& group) {
         for (const std::size_t floats : kSizes) {
-          auto reducer = group.make_reducer(plan_of(lanes, floats), soon());
-          ASSERT_TRUE(reducer.ok()) << reducer.error().message();
-          check_steps(**reducer, lanes, floats, group);
+          for (const bool in_pieces : {false, true}) {
+            auto reducer = group.make_reducer(plan_of(lanes, floats, in_pieces), soon());
+            ASSERT_TRUE(reducer.ok()) << reducer.error().message();
+            check_steps(**reducer, lanes, floats, group, in_pieces);
+          }
         }
       });
     }

@@ -20,11 +20,12 @@ using std::chrono::steady_clock;
 // How long a sleeper sleeps before it looks whether everybody still lives.
 constexpr milliseconds kNap{20};
 // Before sleeping: some 5 microseconds of looking when there is a core for every rank, then giving
-// the core away again and again, for some 50 microseconds. The one that is waited for may need this
-// core, also when there are enough of them, and giving it away costs a microsecond or two where
-// sleeping and being woken costs ten times as much.
+// the core away again and again. The one that is waited for may need this core, also when there are
+// enough of them, and giving it away costs a microsecond or two where sleeping and being woken
+// costs ten times as much, and much more on a virtual machine whose idle core the host takes away.
+// With a core for every rank this goes on for about a millisecond, else for some 50 microseconds.
 constexpr int kSpins = 200;
-constexpr int kYields = 100;
+constexpr int kYields = 2000, kYieldsInACrowd = 100;
 
 // `futex` takes a plain word; the kernel only compares and never writes it.
 std::uint32_t* word_of(const std::atomic<std::uint32_t>& value) {
@@ -85,7 +86,8 @@ ShmControl::ShmControl(Mapping memory, Membership membership)
     : memory_(std::move(memory)),
       membership_(std::move(membership)),
       pidfds_(membership_.members.size()),
-      spins_(cores() >= membership_.size() ? kSpins : 0) {
+      spins_(cores() >= membership_.size() ? kSpins : 0),
+      yields_(cores() >= membership_.size() ? kYields : kYieldsInACrowd) {
   slot(membership_.rank).pid.store(static_cast<std::uint32_t>(::getpid()));
 }
 
@@ -117,7 +119,7 @@ Status ShmControl::await(int peer, const Counter& counter, std::uint32_t target,
     if (reached(counter, target)) return {};
     __builtin_ia32_pause();
   }
-  for (int i = 0; i < kYields; ++i) {
+  for (int i = 0; i < yields_; ++i) {
     if (reached(counter, target)) return {};
     ::sched_yield();
   }

@@ -46,11 +46,12 @@ std::string describe(const Note& note) {
   return "something unknown";
 }
 
-// Sums of two ranks that stay in the third-level cache, and small ones of any number, are made
-// twice rather than waited for: docs/decisions/0005-partial-sums.md.
-Share share_of(std::size_t floats, int ranks) {
+// Sums of two ranks that stay in the third-level cache or are taken in pieces, and small ones of
+// any number, are made twice rather than waited for: docs/decisions/0005-partial-sums.md.
+Share share_of(const ReducePlan& plan, int ranks) {
   constexpr std::size_t kMostOfTwo = 1 << 20, kSmall = 1 << 15;
-  return floats <= kSmall || (ranks == 2 && floats <= kMostOfTwo) ? Share::kWhole : Share::kSlices;
+  const bool two = ranks == 2 && (plan.in_pieces || plan.floats <= kMostOfTwo);
+  return two || plan.floats <= kSmall ? Share::kWhole : Share::kSlices;
 }
 
 bool agree(const Note& a, const Note& b) {
@@ -241,7 +242,7 @@ Result<std::unique_ptr<Reducer>> SharedMemory::make_reducer(ReducePlan plan, Dea
   ShmReducerMemory memory;
   memory.partials = partials_of(plan.lanes, size());
   memory.targets.push_back({{0, plan.lanes}, nullptr});
-  memory.share = share_of(plan.floats, size());
+  memory.share = share_of(plan, size());
   TANDEM_ASSIGN(auto reducer, make_shared_reducer(std::move(plan), std::move(memory), deadline));
   return std::unique_ptr<Reducer>(std::move(reducer));
 }
@@ -252,15 +253,16 @@ Result<std::unique_ptr<ShmReducer>> SharedMemory::make_shared_reducer(ReducePlan
   const std::size_t stride = (plan.floats + kLine - 1) / kLine * kLine;
   // A sum for ourselves lies with us: a place for each rank.
   const bool whole = memory.share == Share::kWhole;
-  const std::size_t sums = whole ? static_cast<std::size_t>(size()) : memory.targets.size(),
-                    parts = memory.partials.size() + sums;
+  std::size_t sums = whole ? static_cast<std::size_t>(size()) : memory.targets.size();
+  if (whole && plan.in_pieces) sums = 0;
+  const std::size_t parts = memory.partials.size() + sums;
   TANDEM_ASSIGN(std::byte* const all, map_common(parts * stride * sizeof(float), deadline));
   auto* next = reinterpret_cast<float*>(all);
   for (std::size_t i = 0; i < memory.partials.size(); ++i, next += stride)
     memory.memory.push_back(next);
   if (whole) next += stride * static_cast<std::size_t>(rank());
   for (ShmTarget& target : memory.targets) {
-    target.sum = next;
+    target.sum = sums == 0 ? nullptr : next;
     next += stride;
   }
   return make_shm_reducer(control_, std::move(plan), std::move(memory));

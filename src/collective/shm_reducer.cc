@@ -17,6 +17,7 @@ class SharedSum final : public ShmReducer {
       : control_(control),
         plan_(std::move(plan)),
         memory_(std::move(memory)),
+        in_pieces_(plan_.in_pieces && memory_.share == Share::kWhole),
         filled_(control_.slot(rank()).ready.value.load()),
         first_(filled_) {
     for (std::size_t i = 0; i < memory_.partials.size(); ++i) {
@@ -41,19 +42,15 @@ class SharedSum final : public ShmReducer {
   Status ready(std::size_t count) override {
     filled_ += static_cast<std::uint32_t>(count);
     control_.advance(control_.slot(rank()).ready, static_cast<std::uint32_t>(count));
-    while (first_ + summed_ != filled_ && all_filled(summed_)) sum_bucket(summed_);
+    while (!in_pieces_ && first_ + summed_ != filled_ && all_filled(summed_)) sum_bucket(summed_);
     return control_.status();
   }
 
   Result<std::span<const float>> sum(Deadline deadline) override {
     const auto buckets = static_cast<std::uint32_t>(plan_.buckets.size());
-    TANDEM_CHECK(filled_ == first_ + buckets);
+    TANDEM_CHECK(filled_ == first_ + buckets && !in_pieces_);
     while (summed_ < buckets) {
-      const std::string doing = describe(summed_);
-      for (int peer = 0; peer < size(); ++peer) {
-        TANDEM_TRY(
-            control_.await(peer, control_.slot(peer).ready, first_ + summed_ + 1, deadline, doing));
-      }
+      TANDEM_TRY(await_filled(summed_, deadline));
       sum_bucket(summed_);
     }
     first_ += buckets;
@@ -61,6 +58,29 @@ class SharedSum final : public ShmReducer {
     // The others' slices are part of the result.
     if (memory_.share == Share::kSlices) TANDEM_TRY(release(deadline));
     return std::span<const float>(memory_.targets[0].sum, plan_.floats);
+  }
+
+  Status gather(Deadline deadline) override {
+    if (!in_pieces_) return Reducer::gather(deadline);
+    for (std::uint32_t bucket = 0; bucket < plan_.buckets.size(); ++bucket)
+      TANDEM_TRY(await_filled(bucket, deadline));
+    return {};
+  }
+
+  std::span<const float> piece(const Bucket& at, std::span<float> scratch) override {
+    if (!in_pieces_) return Reducer::piece(at, scratch);
+    const std::size_t count = std::min(at.end - at.begin, scratch.size());
+    const Addition& all = additions_[0];
+    add_partials(all.target.node, memory_.partials, all.sources, {at.begin, at.begin + count},
+                 scratch.data());
+    return scratch.first(count);
+  }
+
+  void taken() override {
+    if (!in_pieces_) return;
+    const auto buckets = static_cast<std::uint32_t>(plan_.buckets.size());
+    first_ += buckets;
+    control_.advance(control_.slot(rank()).done, buckets);
   }
 
   Status release(Deadline deadline) override {
@@ -97,6 +117,16 @@ class SharedSum final : public ShmReducer {
     return fmt::format("bucket {} of {}", bucket + 1, plan_.buckets.size());
   }
 
+  Status await_filled(std::uint32_t bucket, Deadline deadline) {
+    if (all_filled(bucket)) return {};
+    const std::string doing = describe(bucket);
+    for (int peer = 0; peer < size(); ++peer) {
+      TANDEM_TRY(
+          control_.await(peer, control_.slot(peer).ready, first_ + bucket + 1, deadline, doing));
+    }
+    return {};
+  }
+
   bool all_filled(std::uint32_t bucket) const {
     for (int peer = 0; peer < size(); ++peer) {
       if (!ShmControl::reached(control_.slot(peer).ready, first_ + bucket + 1)) return false;
@@ -120,6 +150,7 @@ class SharedSum final : public ShmReducer {
   ShmControl& control_;
   const ReducePlan plan_;
   const ShmReducerMemory memory_;
+  const bool in_pieces_;  // Nothing is summed before it is asked for.
   std::vector<Addition> additions_;
   std::vector<std::size_t> own_;  // Which partials are ours.
 

@@ -25,7 +25,8 @@ struct ShmReducerMemory {
   std::vector<Partial> partials;  // Of the host's ranks, in lane order; `worker` is the rank here.
   std::vector<float*> memory;     // Of each partial.
   std::vector<ShmTarget> targets;
-  Share share = Share::kSlices;  // kWhole: then there is one target, and its sum is our own memory.
+  // kWhole: then there is one target, and its sum is our own memory, or none for a plan in_pieces.
+  Share share = Share::kSlices;
 };
 
 // sum() gives the first target's sum.

@@ -69,9 +69,8 @@ class Sgd final : public Optimizer {
     lr_ = static_cast<float>(lr);
   }
 
-  bool update(float* parameters, const float* gradients, Range range) override {
+  bool apply(float* parameters, const float* slopes, Range range) override {
     float* weights = parameters + range.begin;
-    const float* slopes = gradients + range.begin;
     if (config_.momentum == 0) {
       return sgd_kernel(weights, slopes, length(range), penalty_, lr_);
     }
@@ -118,10 +117,9 @@ class Adam final : public Optimizer {
     factors_.step_size = static_cast<float>(lr / correction1);
   }
 
-  bool update(float* parameters, const float* gradients, Range range) override {
-    return adam_kernel(parameters + range.begin, gradients + range.begin,
-                       averages_.data() + range.begin, squares_.data() + range.begin, length(range),
-                       penalty_, factors_);
+  bool apply(float* parameters, const float* slopes, Range range) override {
+    return adam_kernel(parameters + range.begin, slopes, averages_.data() + range.begin,
+                       squares_.data() + range.begin, length(range), penalty_, factors_);
   }
 
   const OptimizerConfig config_;
@@ -146,10 +144,9 @@ class Adagrad final : public Optimizer {
     lr_ = static_cast<float>(lr);
   }
 
-  bool update(float* parameters, const float* gradients, Range range) override {
-    return adagrad_kernel(parameters + range.begin, gradients + range.begin,
-                          sums_.data() + range.begin, length(range), penalty_, lr_,
-                          static_cast<float>(config_.epsilon));
+  bool apply(float* parameters, const float* slopes, Range range) override {
+    return adagrad_kernel(parameters + range.begin, slopes, sums_.data() + range.begin,
+                          length(range), penalty_, lr_, static_cast<float>(config_.epsilon));
   }
 
   const OptimizerConfig config_;
@@ -227,15 +224,27 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(const OptimizerConfig& conf
   }
 }
 
-Updated Optimizer::step(std::span<float> parameters, std::span<const float> gradients, double lr,
-                        std::span<const Range> trainable, double gradient_scale) {
-  TANDEM_CHECK(std::ssize(parameters) == size_ && std::ssize(gradients) == size_);
+void Optimizer::begin(double lr, double gradient_scale) {
   ++steps_;
   begin_step(lr, gradient_scale, steps_);
+}
+
+Updated Optimizer::update(std::span<float> parameters, std::span<const float> gradients,
+                          Range part) {
+  TANDEM_CHECK(std::ssize(parameters) == size_ && std::size(gradients) == length(part));
+  TANDEM_CHECK(0 <= part.begin && part.begin <= part.end && part.end <= size_);
+  return apply(parameters.data(), gradients.data(), part) ? Updated::kNotFinite : Updated::kFinite;
+}
+
+Updated Optimizer::step(std::span<float> parameters, std::span<const float> gradients, double lr,
+                        std::span<const Range> trainable, double gradient_scale) {
+  TANDEM_CHECK(std::ssize(gradients) == size_);
+  begin(lr, gradient_scale);
   Updated result = Updated::kFinite;
   for (const Range& range : trainable) {
     TANDEM_CHECK(0 <= range.begin && range.begin <= range.end && range.end <= size_);
-    if (update(parameters.data(), gradients.data(), range)) result = Updated::kNotFinite;
+    const auto part = gradients.subspan(static_cast<std::size_t>(range.begin), length(range));
+    if (update(parameters, part, range) == Updated::kNotFinite) result = Updated::kNotFinite;
   }
   return result;
 }

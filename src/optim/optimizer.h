@@ -47,6 +47,11 @@ class Optimizer {
   Updated step(std::span<float> parameters, std::span<const float> gradients, double lr,
                double gradient_scale = 1);
 
+  // A step in parts: begin(), then update() once for every part of the parameters that is to
+  // change; `gradients` are those of the part alone.
+  void begin(double lr, double gradient_scale = 1);
+  Updated update(std::span<float> parameters, std::span<const float> gradients, Range part);
+
   // The arrays, always the same ones in the same order; none for sgd without momentum.
   virtual std::vector<StateTensor> state() = 0;
 
@@ -62,9 +67,9 @@ class Optimizer {
  private:
   // What the ranges of a step have in common. `steps` counts this step too.
   virtual void begin_step(double lr, double gradient_scale, std::int64_t steps) = 0;
-  // Returns whether a parameter is no longer finite. REQUIRES: begin_step() was called; the range
-  // is checked.
-  virtual bool update(float* parameters, const float* gradients, Range range) = 0;
+  // `slopes` are the range's gradients. Returns whether a parameter is no longer finite. REQUIRES:
+  // begin_step() was called; the range is checked.
+  virtual bool apply(float* parameters, const float* slopes, Range range) = 0;
 
   const std::int64_t size_;
   std::int64_t steps_ = 0;

@@ -179,6 +179,28 @@ TEST(Optimizer, GivesTheSameBitsInSlices) {
   }
 }
 
+TEST(Optimizer, GivesTheSameBitsInParts) {
+  for (const OptimizerConfig& config : all_kinds()) {
+    std::vector<float> whole = random_floats(101, 1);
+    std::vector<float> parts = whole;
+    const auto at_once = make(config, 101);
+    const auto in_parts = make(config, 101);
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      const std::vector<float> gradients = random_floats(101, 10 + step);
+      at_once->step(whole, gradients, config.lr, 0.5);
+      in_parts->begin(config.lr, 0.5);
+      for (const Range& part : {Range{64, 101}, Range{0, 1}, Range{1, 64}}) {
+        const auto begin = static_cast<std::size_t>(part.begin);
+        const auto count = static_cast<std::size_t>(part.end - part.begin);
+        EXPECT_EQ(in_parts->update(parts, std::span(gradients).subspan(begin, count), part),
+                  Updated::kFinite);
+      }
+    }
+    EXPECT_EQ(whole, parts);
+    EXPECT_EQ(in_parts->steps(), 4);
+  }
+}
+
 TEST(Optimizer, TouchesOnlyTheTrainableRanges) {
   const std::vector<Range> trainable = {{3, 20}, {20, 20}, {50, 91}};
   for (const OptimizerConfig& config : all_kinds()) {

@@ -8,7 +8,6 @@
 
 #include "base/check.h"
 #include "base/span_math.h"
-#include "optim/clip.h"
 #include "train/buckets.h"
 #include "train/lane_sums.h"
 #include "train/recipe.h"
@@ -18,6 +17,8 @@ namespace {
 
 // Behind the lanes' sums: how many workers wish to stop.
 constexpr std::size_t kWishFloats = 1;
+// Floats of the sum that are added and used at a time: they stay in the first-level cache.
+constexpr std::size_t kPiece = 2048;
 
 std::chrono::milliseconds patience_of(const job::Cluster& cluster) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(cluster.timeout_s * 1000));
@@ -53,10 +54,13 @@ Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
       tail_(parameters_ + static_cast<std::size_t>(model.blueprint().buffers)),
       floats_(tail_ + static_cast<std::size_t>(all_lanes_) * kLaneSumFloats + kWishFloats),
       plan_{all_lanes_, floats_, make_buckets(parameters_, floats_, job.cluster.bucket_bytes),
-            patience_},
+            /*in_pieces=*/clip_.value <= 0 && clip_.norm <= 0, patience_},
       model_(model),
       optimizer_(std::move(optimizer)),
       clipped_(clip_.value > 0 ? parameters_ : 0),
+      scratch_(kPiece),
+      told_sums_(floats_ - tail_),
+      statistics_(tail_ - parameters_),
       final_from_(parameters_) {}
 
 Status Stepper::run_lane(const data::Batch& batch, std::int64_t step, std::int64_t lane,
@@ -125,51 +129,90 @@ void Stepper::tail_ready(std::int64_t lane, const model::LossSums& sums, std::sp
     told_status_ = reducer_->ready(plan_.buckets.size() - told_);
 }
 
-StepOutcome Stepper::read_tail(std::span<const float> tail) const {
+void Stepper::take(collective::Bucket at, std::span<float> to) {
+  while (at.begin < at.end) {
+    const std::span<const float> piece = reducer_->piece(at, scratch_);
+    std::copy(piece.begin(), piece.end(), to.begin());
+    to = to.subspan(piece.size());
+    at.begin += piece.size();
+  }
+}
+
+StepOutcome Stepper::read_tail() {
+  take({tail_, floats_}, told_sums_);
   StepOutcome outcome;
   for (std::int64_t lane = 0; lane < all_lanes_; ++lane) {
     outcome.sums.add(
-        decode_sums(tail.subspan(static_cast<std::size_t>(lane) * kLaneSumFloats, kLaneSumFloats)));
+        decode_sums(std::span<const float>(told_sums_)
+                        .subspan(static_cast<std::size_t>(lane) * kLaneSumFloats, kLaneSumFloats)));
   }
-  outcome.wish = tail.back() > 0 ? Wish::kStop : Wish::kGoOn;
+  outcome.wish = told_sums_.back() > 0 ? Wish::kStop : Wish::kGoOn;
   return outcome;
 }
 
-// The sum is everybody's, so it is not changed where it lies.
-std::span<const float> Stepper::clipped_values(std::span<const float> gradients) {
-  if (clip_.value <= 0) return gradients;
-  std::copy(gradients.begin(), gradients.end(), clipped_.begin());
-  optim::clip_by_value(clipped_, clip_, trainable_);
-  return clipped_;
+optim::Clipping Stepper::clip() {
+  // A plan that is not in pieces gives all of them at once.
+  std::span<const float> gradients = reducer_->piece({0, parameters_}, {});
+  if (clip_.value > 0) {
+    // The sum is everybody's, so it is not changed where it lies.
+    std::copy(gradients.begin(), gradients.end(), clipped_.begin());
+    optim::clip_by_value(clipped_, clip_, trainable_);
+    gradients = clipped_;
+  }
+  return optim::clip_by_norm(gradients, clip_, trainable_);
+}
+
+optim::Updated Stepper::update(double lr, double gradient_scale) {
+  optim::Updated result = optim::Updated::kFinite;
+  optimizer_->begin(lr, gradient_scale);
+  for (const optim::Range& range : trainable_) {
+    const auto end = static_cast<std::size_t>(range.end);
+    for (auto at = static_cast<std::size_t>(range.begin); at < end;) {
+      const std::span<const float> piece =
+          clipped_.empty() ? reducer_->piece({at, end}, scratch_)
+                           : std::span<const float>(clipped_).subspan(at, end - at);
+      const optim::Range part{static_cast<std::int64_t>(at),
+                              static_cast<std::int64_t>(at + piece.size())};
+      if (optimizer_->update(model_.parameters(), piece, part) == optim::Updated::kNotFinite)
+        result = optim::Updated::kNotFinite;
+      at += piece.size();
+    }
+  }
+  return result;
+}
+
+void Stepper::update_statistics() {
+  take({parameters_, tail_}, statistics_);
+  for (const optim::Range& range : live_buffers_) {
+    const auto begin = static_cast<std::size_t>(range.begin);
+    const auto count = static_cast<std::size_t>(range.end - range.begin);
+    model::update_buffers(model_.buffers().subspan(begin, count),
+                          std::span<const float>(statistics_).subspan(begin, count));
+  }
 }
 
 Result<StepOutcome> Stepper::finish_step(std::int64_t step, double lr) {
   tree_ = 0;
   final_from_ = parameters_;
   told_ = 0;
-  auto summed = reducer_->sum(collective::deadline_after(patience_));
-  if (!summed.ok()) return std::move(summed).error().within(fmt::format("step {}", step + 1));
-  const std::span<const float> sum = *summed;
-  StepOutcome outcome = read_tail(sum.subspan(tail_));
-  const std::span<const float> gradients = clipped_values(sum.first(parameters_));
-  if (!std::isfinite(outcome.sums.loss)) return diverged(gradients, step);
-  const optim::Clipping clipping = optim::clip_by_norm(gradients, clip_, trainable_);
-  if (!std::isfinite(clipping.norm)) return diverged(gradients, step);
-  const optim::Updated updated =
-      optimizer_->step(model_.parameters(), gradients, lr, trainable_, clipping.scale);
-  if (updated == optim::Updated::kNotFinite) return diverged(gradients, step);
-  const std::span<const float> statistics = sum.subspan(parameters_, tail_ - parameters_);
-  for (const optim::Range& range : live_buffers_) {
-    const auto begin = static_cast<std::size_t>(range.begin);
-    const auto count = static_cast<std::size_t>(range.end - range.begin);
-    model::update_buffers(model_.buffers().subspan(begin, count), statistics.subspan(begin, count));
-  }
+  Status gathered = reducer_->gather(collective::deadline_after(patience_));
+  if (!gathered.ok()) return std::move(gathered).error().within(fmt::format("step {}", step + 1));
+  StepOutcome outcome = read_tail();
+  if (!std::isfinite(outcome.sums.loss)) return diverged(step);
+  optim::Clipping clipping;
+  if (!plan_.in_pieces) clipping = clip();
+  if (!std::isfinite(clipping.norm)) return diverged(step);
+  if (update(lr, clipping.scale) == optim::Updated::kNotFinite) return diverged(step);
+  update_statistics();
+  reducer_->taken();
   model_.parameters_changed();
   outcome.grad_norm = clipping.norm;
   return outcome;
 }
 
-Error Stepper::diverged(std::span<const float> gradients, std::int64_t step) const {
+Error Stepper::diverged(std::int64_t step) {
+  std::vector<float> gradients(parameters_);
+  take({0, parameters_}, gradients);
   constexpr const char* kAdvice =
       "lower train.optimizer.lr, add train.clip.norm or train.schedule.warmup_steps, or look for "
       "such values in the data";
@@ -179,7 +222,7 @@ Error Stepper::diverged(std::span<const float> gradients, std::int64_t step) con
         .name;
   };
   std::string what = "the loss is not a finite number";
-  if (const std::size_t bad = first_not_finite(gradients); bad < gradients.size()) {
+  if (const std::size_t bad = first_not_finite(gradients); bad < parameters_) {
     what = fmt::format("the gradient of `{}` is {}", name(bad), gradients[bad]);
   } else if (const std::size_t worse = first_not_finite(parameters); worse < parameters.size()) {
     what = fmt::format("the update made `{}` {}", name(worse), parameters[worse]);

@@ -14,6 +14,7 @@
 #include "data/dataset.h"
 #include "job/job.h"
 #include "model/model.h"
+#include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "optim/range.h"
 #include "train/lane_tree.h"
@@ -58,9 +59,13 @@ class Stepper {
                                   std::int64_t step_samples, std::span<float> memory);
   void part_ready(std::size_t begin, std::size_t end);
   void tail_ready(std::int64_t lane, const model::LossSums& sums, std::span<float> memory);
-  StepOutcome read_tail(std::span<const float> tail) const;
-  std::span<const float> clipped_values(std::span<const float> gradients);
-  Error diverged(std::span<const float> gradients, std::int64_t step) const;
+  // Copies a part of the sum.
+  void take(collective::Bucket at, std::span<float> to);
+  StepOutcome read_tail();
+  optim::Clipping clip();
+  optim::Updated update(double lr, double gradient_scale);
+  void update_statistics();
+  Error diverged(std::int64_t step);
 
   // Constant after construction.
   const std::uint64_t seed_;
@@ -79,6 +84,8 @@ class Stepper {
   std::unique_ptr<collective::Reducer> reducer_;
   std::vector<LaneTree> trees_;  // One for each partial sum.
   std::vector<float> clipped_;   // A copy of the gradients when they are clipped by value.
+  std::vector<float> scratch_;   // For pieces of the sum.
+  std::vector<float> told_sums_, statistics_;
   Wish wish_ = Wish::kGoOn;
 
   // Of the step that is under way.

@@ -266,12 +266,14 @@ class Ranks(WorkersTest):
 
     def test_a_rank_that_never_comes_is_named(self):
         # A worker that waits for a rank gives up before tandem gives up on the worker, so that the reason is told.
-        ranks = [self.start_rank(rank, 3, "--start-timeout", "4") for rank in (0, 1)]
+        # It waits for three quarters of this, and loads in the rest.
+        start_s = 10
+        ranks = [self.start_rank(rank, 3, "--start-timeout", start_s) for rank in (0, 1)]
         since = time.monotonic()
         workers = [self.worker_of(process) for process in ranks]
         for rank, process in enumerate(ranks):
             with self.subTest(rank=rank):
-                code, errors = self.ended(process, since, 4 + END_S)
+                code, errors = self.ended(process, since, start_s + END_S)
                 self.assertEqual(code, 6, errors)
                 self.assertIn("rank 2 of 3 has not come", errors)
         self.assert_gone(workers)
