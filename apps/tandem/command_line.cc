@@ -54,6 +54,17 @@ CLI::Validator within(double least, double most) {
   };
   return CLI::Validator(check, "");
 }
+// Turns 64KiB into 65536.
+CLI::Validator as_bytes() {
+  const auto convert = [](std::string& text) {
+    const std::string given = text;
+    const std::string wrong = CLI::AsSizeValue(false)(text);
+    return wrong.empty()
+               ? wrong
+               : fmt::format("{} is not a size; write it like 4096, 64KiB or 16MiB", given);
+  };
+  return CLI::Validator("").operation(convert);
+}
 CLI::Validator one_of(std::vector<std::string> words) {
   return CLI::IsMember(std::move(words)).description("");
 }
@@ -286,7 +297,7 @@ void add_bench(CLI::App& app, Slots& slots) {
       ->capture_default_str();
   command.add_option("--bytes", options.bytes, "Sizes of the buffer, such as 1KiB,256KiB,64MiB")
       ->delimiter(',')
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(as_bytes())
       ->check(within(4, 1e12))
       ->type_name("SIZE,...");
   command.add_option("--engines", options.engines, "shm, gloo, mpi")
@@ -373,6 +384,11 @@ Error explain(const CLI::ParseError& error, const CLI::App& command,
       continue;
     }
     return wrong(fmt::format("unknown option `{}`{}", flag, suggestion(flag, known)), command);
+  }
+  if (const auto commands = command.get_subcommands({}); !commands.empty()) {
+    std::string names;
+    for (const CLI::App* each : commands) names += (names.empty() ? "" : ", ") + each->get_name();
+    return wrong(fmt::format("say what to do: {}", names), command);
   }
   return wrong(error.what(), command);
 }

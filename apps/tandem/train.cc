@@ -8,6 +8,7 @@
 #include "background_writer.h"
 #include "base/cpu.h"
 #include "base/hash.h"
+#include "cluster/meeting.h"
 #include "cluster/run.h"
 #include "commands.h"
 #include "display.h"
@@ -104,6 +105,7 @@ Result<int> run_job(const TrainOptions& options, const Surroundings& around) {
     print_out(text);
     return 0;
   }
+  TANDEM_TRY(cluster::Meeting::check(loaded.parsed.job.cluster, place));
   cluster::RunRequest request;
   request.parsed = std::move(loaded.parsed);
   request.job_text = text;

@@ -15,8 +15,18 @@ Result<std::string> random_token() {
   return fmt::format("{:016x}{:016x}", words[0], words[1]);
 }
 
+Status Meeting::check(const job::Cluster& cluster,
+                      const std::optional<collective::JoinOptions>& place) {
+  if (place.has_value() || cluster.engine != "mpi" || cluster.workers == 1) return {};
+  return Error(Code::kInvalidArgument,
+               fmt::format("engine `mpi` works only under `mpirun` or `srun`; try\n"
+                           "    mpirun -n {} tandem train ...",
+                           cluster.workers));
+}
+
 Result<Meeting> Meeting::create(const job::Cluster& cluster,
                                 const std::optional<collective::JoinOptions>& place) {
+  TANDEM_TRY(check(cluster, place));
   Meeting meeting;
   if (place.has_value()) {
     meeting.join_ = *place;
@@ -25,12 +35,6 @@ Result<Meeting> Meeting::create(const job::Cluster& cluster,
   meeting.local_ = static_cast<int>(cluster.workers);
   meeting.join_.size = meeting.local_;
   meeting.join_.engine = cluster.engine;
-  if (cluster.engine == "mpi" && cluster.workers > 1) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("engine `mpi` works only under `mpirun` or `srun`; try\n"
-                             "    mpirun -n {} tandem train ...",
-                             cluster.workers));
-  }
   if (cluster.workers == 1) return meeting;
   if (cluster.engine == "gloo") {
     TANDEM_ASSIGN(meeting.join_.token, random_token());

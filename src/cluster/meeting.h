@@ -20,6 +20,10 @@ Result<std::string> random_token();
 
 class Meeting {
  public:
+  // Whether create() makes sense at all; an Error says what to do instead.
+  static Status check(const job::Cluster& cluster,
+                      const std::optional<collective::JoinOptions>& place);
+
   // For the job's workers. `place` tells when a launcher made this process one rank of many: then
   // one worker is started here, with that rank.
   static Result<Meeting> create(const job::Cluster& cluster,

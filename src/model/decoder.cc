@@ -37,7 +37,7 @@ class Decoder final : public Layer {
       *matrix = take(rows_ * width_);
     joint_ = take(rows_ * 3 * width_);
     probabilities_ = take(shape_.probabilities());
-    wide_ = take(rows_ * 4 * width_);
+    slope_ = take(rows_ * 4 * width_);
     active_ = take(rows_ * 4 * width_);
     if (context.mode() == Mode::kEvaluate) return;
     narrow_gradient_ = take(rows_ * width_);
@@ -53,17 +53,16 @@ class Decoder final : public Layer {
     add_linear(pass, project_, attended_, width_, in_.value, middle_);
     layer_norm(middle_, pass.parameters + norm2_.weight, pass.parameters + norm2_.bias, normal2_,
                mean2_, inverse2_, rows_, width_);
-    linear(pass, up_, normal2_, width_, wide_, 4 * width_);
-    gelu(wide_, active_, static_cast<std::size_t>(rows_ * 4 * width_));
+    product(pass, up_, normal2_, width_, slope_, 4 * width_);
+    gelu_of_biased(slope_, pass.parameters + up_.bias, active_, rows_, 4 * width_);
     add_linear(pass, down_, active_, 4 * width_, middle_, out_.value);
   }
 
   void backward(const Pass& pass) override {
     float* stream = out_.gradient;
     linear_backward(pass, down_, active_, 4 * width_, stream, width_, wide_gradient_);
-    gelu_backward(wide_gradient_, wide_, wide_gradient_,
-                  static_cast<std::size_t>(rows_ * 4 * width_));
-    linear_backward(pass, up_, normal2_, width_, wide_gradient_, 4 * width_, narrow_gradient_);
+    gelu_of_biased_backward(wide_gradient_, slope_, pass.gradients + up_.bias, rows_, 4 * width_);
+    product_backward(pass, up_, normal2_, width_, wide_gradient_, 4 * width_, narrow_gradient_);
     layer_norm_backward(narrow_gradient_, middle_, pass.parameters + norm2_.weight, mean2_,
                         inverse2_, stream, pass.gradients + norm2_.weight,
                         pass.gradients + norm2_.bias, rows_, width_, Write::kAdd);
@@ -76,10 +75,16 @@ class Decoder final : public Layer {
   }
 
  private:
-  void linear(const Pass& pass, const Part& part, const float* x, std::int64_t inputs, float* y,
-              std::int64_t outputs) const {
+  // y = x W^T.
+  void product(const Pass& pass, const Part& part, const float* x, std::int64_t inputs, float* y,
+               std::int64_t outputs) const {
     multiply(rows_, outputs, inputs, {x, inputs},
              {pass.parameters + part.weight, inputs, Transpose::kYes}, y, outputs);
+  }
+
+  void linear(const Pass& pass, const Part& part, const float* x, std::int64_t inputs, float* y,
+              std::int64_t outputs) const {
+    product(pass, part, x, inputs, y, outputs);
     add_bias(y, pass.parameters + part.bias, rows_, outputs, Activate::kNone);
   }
 
@@ -94,6 +99,11 @@ class Decoder final : public Layer {
   void linear_backward(const Pass& pass, const Part& part, const float* x, std::int64_t inputs,
                        float* dy, std::int64_t outputs, float* dx) const {
     add_bias_backward(dy, nullptr, pass.gradients + part.bias, rows_, outputs, Activate::kNone);
+    product_backward(pass, part, x, inputs, dy, outputs, dx);
+  }
+
+  void product_backward(const Pass& pass, const Part& part, const float* x, std::int64_t inputs,
+                        const float* dy, std::int64_t outputs, float* dx) const {
     multiply(outputs, inputs, rows_, {dy, outputs, Transpose::kYes}, {x, inputs},
              pass.gradients + part.weight, inputs);
     multiply(rows_, inputs, outputs, {dy, outputs}, {pass.parameters + part.weight, inputs}, dx,
@@ -106,7 +116,7 @@ class Decoder final : public Layer {
   const Part norm1_, qkv_, project_, norm2_, up_, down_;
 
   float *mean1_, *inverse1_, *mean2_, *inverse2_;
-  float *normal1_, *joint_, *probabilities_, *attended_, *middle_, *normal2_, *wide_, *active_;
+  float *normal1_, *joint_, *probabilities_, *attended_, *middle_, *normal2_, *slope_, *active_;
   float *narrow_gradient_ = nullptr, *wide_gradient_ = nullptr, *scratch_ = nullptr;
 };
 

@@ -44,6 +44,20 @@ TANDEM_SIMD void mask_and_sum_rows(float* __restrict dy, const float* __restrict
   }
 }
 
+TANDEM_SIMD void multiply_and_sum_rows(float* __restrict dy, const float* __restrict factors,
+                                       float* __restrict sum, std::int64_t rows,
+                                       std::int64_t columns) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* row = dy + r * columns;
+    const float* by = factors + r * columns;
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const float product = row[c] * by[c];
+      row[c] = product;
+      sum[c] += product;
+    }
+  }
+}
+
 TANDEM_SIMD void sum_rows(const float* __restrict dy, float* __restrict sum, std::int64_t rows,
                           std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -167,6 +181,11 @@ struct Normal {
   return {bell, x < 0 ? tail : 1.0F - tail};
 }
 
+[[gnu::always_inline]] inline float gelu_slope(float x, Normal at) {
+  constexpr float kInverseRootTwoPi = 0.3989422804F;
+  return at.below + x * at.bell * kInverseRootTwoPi;
+}
+
 }  // namespace
 
 void add_bias(float* y, const float* bias, std::int64_t rows, std::int64_t columns,
@@ -261,11 +280,25 @@ TANDEM_SIMD void gelu(const float* __restrict x, float* __restrict y, std::size_
 
 TANDEM_SIMD void gelu_backward(const float* dy, const float* __restrict x, float* dx,
                                std::size_t count) {
-  constexpr float kInverseRootTwoPi = 0.3989422804F;
-  for (std::size_t i = 0; i < count; ++i) {
-    const Normal at = normal(x[i]);
-    dx[i] = dy[i] * (at.below + x[i] * at.bell * kInverseRootTwoPi);
+  for (std::size_t i = 0; i < count; ++i) dx[i] = dy[i] * gelu_slope(x[i], normal(x[i]));
+}
+
+TANDEM_SIMD void gelu_of_biased(float* __restrict x, const float* __restrict bias,
+                                float* __restrict y, std::int64_t rows, std::int64_t columns) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const float biased = x[r * columns + c] + bias[c];
+      const Normal at = normal(biased);
+      y[r * columns + c] = biased * at.below;
+      x[r * columns + c] = gelu_slope(biased, at);
+    }
   }
+}
+
+void gelu_of_biased_backward(float* dy, const float* slope, float* bias_gradient, std::int64_t rows,
+                             std::int64_t columns) {
+  std::memset(bias_gradient, 0, static_cast<std::size_t>(columns) * sizeof(float));
+  multiply_and_sum_rows(dy, slope, bias_gradient, rows, columns);
 }
 
 TANDEM_SIMD void softmax_row_backward(const float* __restrict p, float* __restrict dp,

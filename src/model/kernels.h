@@ -47,6 +47,11 @@ void layer_norm_backward(const float* dy, const float* x, const float* weight, c
 // y = x Phi(x), with an error below 2e-7 of the larger of 1 and |x|. dx may be dy.
 void gelu(const float* x, float* y, std::size_t count);
 void gelu_backward(const float* dy, const float* x, float* dx, std::size_t count);
+// The same of x + bias, which becomes its slope, so that backward need not find it again.
+void gelu_of_biased(float* x, const float* bias, float* y, std::int64_t rows, std::int64_t columns);
+// dy becomes dx = dy * slope; bias_gradient the sum of its rows.
+void gelu_of_biased_backward(float* dy, const float* slope, float* bias_gradient, std::int64_t rows,
+                             std::int64_t columns);
 void hyperbolic_tangent(const float* x, float* y, std::size_t count);
 // From the output: dx = dy (1 - y^2).
 void hyperbolic_tangent_backward(const float* dy, const float* y, float* dx, std::size_t count);
