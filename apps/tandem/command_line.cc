@@ -56,12 +56,14 @@ CLI::Validator within(double least, double most) {
 }
 // Turns 64KiB into 65536.
 CLI::Validator as_bytes() {
-  const auto convert = [](std::string& text) {
+  const auto convert = [](std::string& text) -> std::string {
     const std::string given = text;
-    const std::string wrong = CLI::AsSizeValue(false)(text);
-    return wrong.empty()
-               ? wrong
-               : fmt::format("{} is not a size; write it like 4096, 64KiB or 16MiB", given);
+    try {
+      if (CLI::AsSizeValue(false)(text).empty()) return "";
+    } catch (const CLI::ValidationError&) {
+      // Its message lists every unit there is.
+    }
+    return fmt::format("{} is not a size; write it like 4096, 64KiB or 16MiB", given);
   };
   return CLI::Validator("").operation(convert);
 }

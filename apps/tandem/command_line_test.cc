@@ -45,6 +45,18 @@ TEST(CommandLine, UnderstandsTrain) {
   EXPECT_EQ(options.limits.start, cluster::Limits().start);
 }
 
+TEST(CommandLine, UnderstandsBench) {
+  const auto options = parsed<BenchAllReduceOptions>(
+      {"bench", "allreduce", "--ranks", "4", "--bytes", "4096,64KiB", "--engines", "shm,gloo"});
+  EXPECT_EQ(options.ranks, 4);
+  EXPECT_EQ(options.bytes, (std::vector<std::int64_t>{4096, 65536}));
+  EXPECT_EQ(options.engines, (std::vector<std::string>{"shm", "gloo"}));
+  EXPECT_EQ(complaint({"bench", "allreduce", "--bytes", "1KiB,much"}),
+            "--bytes: much is not a size; write it like 4096, 64KiB or 16MiB\n"
+            "See `tandem bench allreduce --help`");
+  EXPECT_EQ(complaint({"bench"}), "say what to do: allreduce\nSee `tandem bench --help`");
+}
+
 TEST(CommandLine, ADashIsStandardInput) {
   EXPECT_EQ(parsed<TrainOptions>({"train", "-"}).job, "-");
 }

@@ -82,6 +82,11 @@ class Environment(TandemTest):
         done = self.tandem("train", self.job, code=2, env=self.environment(RANK="0"))
         self.assertIn("RANK but not WORLD_SIZE", done.stderr)
 
+    def test_mpi_without_mpirun_is_refused_before_anything_is_made(self):
+        done = self.tandem("train", self.job, "cluster.workers=2", "cluster.engine=mpi", code=2)
+        self.assertIn("mpirun -n 2 tandem train", done.stderr)
+        self.assertFalse((self.scratch / "runs").exists())
+
     def test_more_ranks_than_lanes_are_refused(self):
         place = {"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
         done = self.tandem("train", self.job, "cluster.lanes=2", code=2, env=self.environment(**place))
