@@ -23,9 +23,10 @@ constexpr milliseconds kNap{20};
 // the core away again and again. The one that is waited for may need this core, also when there are
 // enough of them, and giving it away costs a microsecond or two where sleeping and being woken
 // costs ten times as much, and much more on a virtual machine whose idle core the host takes away.
-// With a core for every rank this goes on for about a millisecond, else for some 50 microseconds.
+// Some 50 microseconds of this; with a core for every rank, a millisecond.
 constexpr int kSpins = 200;
-constexpr int kYields = 2000, kYieldsInACrowd = 100;
+constexpr int kYields = 100;
+constexpr std::chrono::microseconds kGiving{1000};
 
 // `futex` takes a plain word; the kernel only compares and never writes it.
 std::uint32_t* word_of(const std::atomic<std::uint32_t>& value) {
@@ -87,7 +88,7 @@ ShmControl::ShmControl(Mapping memory, Membership membership)
       membership_(std::move(membership)),
       pidfds_(membership_.members.size()),
       spins_(cores() >= membership_.size() ? kSpins : 0),
-      yields_(cores() >= membership_.size() ? kYields : kYieldsInACrowd) {
+      giving_(cores() >= membership_.size() ? kGiving : std::chrono::microseconds(0)) {
   slot(membership_.rank).pid.store(static_cast<std::uint32_t>(::getpid()));
 }
 
@@ -119,7 +120,8 @@ Status ShmControl::await(int peer, const Counter& counter, std::uint32_t target,
     if (reached(counter, target)) return {};
     __builtin_ia32_pause();
   }
-  for (int i = 0; i < yields_; ++i) {
+  const auto until = steady_clock::now() + giving_;
+  for (int i = 0; i < kYields || steady_clock::now() < until; ++i) {
     if (reached(counter, target)) return {};
     ::sched_yield();
   }

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -93,7 +94,9 @@ class ShmControl {
   Mapping memory_;
   Membership membership_;
   std::vector<Descriptor> pidfds_;  // By rank; of those that were waited for long.
-  int spins_ = 0, yields_ = 0;      // Before sleeping.
+  // Before sleeping.
+  int spins_ = 0;
+  std::chrono::microseconds giving_{0};
 };
 
 }  // namespace tandem::collective
