@@ -65,7 +65,7 @@ Status eval(const EvalOptions& options) {
   }
   collective::Group alone;
   TANDEM_ASSIGN(const auto evaluation,
-                train::evaluate(*trained.model, part, trained.job.data.prefetch, alone, {}));
+                train::evaluate(*trained.model, part, trained.job.data.prefetch, alone, {}, {}));
   show(options, *evaluation);
   return {};
 }

@@ -41,6 +41,9 @@ Status run(const TrainOptions& options, train::Reporter& reporter, std::string& 
   request.base_directory = options.base_directory;
   request.run_directory = options.run_directory;
   request.rehearsal = options.rehearsal;
+  // Joining has had its time; the node's limit leaves as much again for loading.
+  request.start_patience =
+      std::chrono::milliseconds(static_cast<std::int64_t>(options.group.patience_s * 500));
   // Until the others are there, there is nothing to end in order: SIGTERM simply ends the process.
   TANDEM_ASSIGN(collective::Group group, join_group(options.group));
   struct sigaction action {};

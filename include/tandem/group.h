@@ -52,6 +52,10 @@ template <typename R>
 concept Output =
     Input<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
+// One whose data outlives the expression: for what goes on in the background.
+template <typename R>
+concept LastingOutput = Output<R> && std::ranges::borrowed_range<R>;
+
 template <typename A, typename B>
 concept SameElements = std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>>;
 
@@ -161,10 +165,10 @@ class Group {
 
   // The same in the background, one after another in the order of the calls. A call without _async
   // waits for those before it.
-  Work all_reduce_async(detail::Output auto&& data, Op op = Op::kSum) {
+  Work all_reduce_async(detail::LastingOutput auto&& data, Op op = Op::kSum) {
     return start_all_reduce(detail::operand(data), op);
   }
-  Work broadcast_async(detail::Output auto&& data, int root = 0) {
+  Work broadcast_async(detail::LastingOutput auto&& data, int root = 0) {
     return start_broadcast(detail::writable_bytes(data), root);
   }
   Work barrier_async();

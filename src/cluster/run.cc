@@ -81,6 +81,19 @@ Command worker_command(const RunRequest& request, const RunDirectory& directory)
   return command;
 }
 
+// A worker that waits for another says nothing, and must be the one to say who is late.
+Limits limits_of(const RunRequest& request) {
+  constexpr std::chrono::seconds kWords{5};
+  Limits limits = request.limits;
+  const job::Cluster& cluster = request.parsed.job.cluster;
+  const std::chrono::duration<double> patience(cluster.timeout_s);
+  if (cluster.workers > 1) {
+    limits.silence = std::max(
+        limits.silence, std::chrono::duration_cast<std::chrono::milliseconds>(patience) + kWords);
+  }
+  return limits;
+}
+
 void fail(Report& report, Error error) {
   report.status = RunStatus::kFailed;
   report.reason = error.message();
@@ -153,11 +166,11 @@ Status run_recorded(const RunRequest& request, const RunDirectory& directory,
   }
   Listener listener(recorder, view);
   TANDEM_ASSIGN(const std::vector<WorkerEnd> ends,
-                run_workers(commands, request.limits, signals, listener));
+                run_workers(commands, limits_of(request), signals, listener));
   report.workers = {request.parsed.job.cluster.workers, request.parsed.job.cluster.workers};
   add_traffic(report, recorder, ends);
 
-  Outcome outcome = judge(ends, request.limits, said);
+  Outcome outcome = judge(ends, limits_of(request), said);
   if (outcome.lost) {
     --report.workers.end;
     view.lost(first + *outcome.lost, recorder.words()[*outcome.lost].last_lines);

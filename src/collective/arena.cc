@@ -19,7 +19,8 @@ Status grow(int fd, std::size_t size) {
   if (static_cast<std::size_t>(facts.st_size) >= size) return {};
   // posix_fallocate extends and never shrinks, so two ranks that grow at once do no harm; it also
   // finds out now that memory is out, where a later write would be a SIGBUS.
-  const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(size));
+  int error = EINTR;
+  while (error == EINTR) error = ::posix_fallocate(fd, 0, static_cast<off_t>(size));
   if (error != 0)
     return system_error(fmt::format("reserve {} bytes of shared memory", size), error);
   return {};

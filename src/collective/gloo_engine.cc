@@ -98,6 +98,10 @@ class GlooEngine : public Engine {
     return std::span(memory, bytes);
   }
 
+  void give_up(Code why, int culprit) override {
+    if (watch_) watch_->accuse(why, culprit);
+  }
+
   std::optional<Status> all_reduce(const Operand& operand, Op op, Order order,
                                    Deadline deadline) override {
     if (order != Order::kRing || op != Op::kSum) return std::nullopt;

@@ -12,6 +12,11 @@ std::uint32_t check_of(const Words& words) {
          (words[2] * 0xc2b2ae35u);
 }
 
+// Nothing when it is not known.
+std::string for_so_long(std::uint32_t tenths) {
+  return tenths == 0 ? "" : fmt::format(" for {:.1f} s", tenths / 10.0);
+}
+
 }  // namespace
 
 Words to_words(const Verdict& verdict) {
@@ -50,14 +55,13 @@ Error to_error(const Verdict& verdict, const Membership& membership) {
       if (is_own) {
         return Error(
             Code::kTimeout,
-            fmt::format("the others gave up on this worker, {}: it was late for {:.1f} s{}; "
-                        "was it stopped?",
-                        name, verdict.tenths / 10.0, seen_by));
+            fmt::format("the others gave up on this worker, {}: it was late{}{}; was it stopped?",
+                        name, for_so_long(verdict.tenths), seen_by));
       }
       return Error(Code::kTimeout,
-                   fmt::format("{} has not answered for {:.1f} s{}; it is late, not known to be "
-                               "dead (stopped? network cut?)",
-                               name, verdict.tenths / 10.0, seen_by));
+                   fmt::format("{} has not answered{}{}; it is late, not known to be dead "
+                               "(stopped? network cut?)",
+                               name, for_so_long(verdict.tenths), seen_by));
     default:
       break;
   }

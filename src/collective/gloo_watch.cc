@@ -116,6 +116,7 @@ void GlooWatch::begin(Deadline deadline) {
   const std::lock_guard lock(mutex_);
   began_ = Clock::now();
   deadline_ = deadline;
+  overdue_.reset();
 }
 
 void GlooWatch::await(int peer) {
@@ -134,6 +135,14 @@ Error GlooWatch::explain(int peer, std::string_view what) {
   changed_.notify_all();
   changed_.wait(lock, [&] { return failure_.has_value(); });
   return *failure_;
+}
+
+void GlooWatch::accuse(Code why, int culprit) {
+  std::unique_lock lock(mutex_);
+  suspicion_ = Verdict{why == Code::kTimeout ? Kind::kLate : Kind::kLost, culprit};
+  suspicion_until_ = Clock::now();
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return failure_.has_value(); });
 }
 
 void GlooWatch::run() {
@@ -183,6 +192,8 @@ std::optional<Verdict> GlooWatch::probe() {
 std::optional<Verdict> GlooWatch::judge_lateness() {
   const auto now = Clock::now();
   hear_notices();
+  // What was waited for has come after all.
+  if (awaited_ < 0) overdue_.reset();
   if (!overdue_ && awaited_ >= 0 && now >= deadline_) {
     const auto waited = std::chrono::round<milliseconds>(now - began_) + milliseconds(50);
     overdue_ = Verdict{Kind::kLate, awaited_, static_cast<std::uint32_t>(waited.count() / 100)};

@@ -60,6 +60,10 @@ class GlooWatch {
   void await(int peer);
   void end();
 
+  // Another means has shown that a rank is gone (kPeerLost) or late (kTimeout): ends the engine
+  // with that for all, unless it has ended already.
+  void accuse(Code why, int culprit);
+
   // After an exception of Gloo's in an operation that had to do with `peer`: finds the reason and
   // closes all connections.
   Error explain(int peer, std::string_view what);

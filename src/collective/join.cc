@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
+#include <sstream>
 
 #include "collective/gloo_engine.h"
 #include "collective/mpi_engine.h"
@@ -44,19 +44,23 @@ std::string host_identity() {
                      ::getuid());
 }
 
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
 // What a rank leaves in the store.
 struct Card {
-  std::string host, identity;
+  std::string host, identity, store;  // `store`: its address, as this rank reaches it.
   pid_t pid = 0;
 
-  std::string text() const { return fmt::format("{}\n{}\n{}", host, identity, pid); }
+  std::string text() const { return fmt::format("{}\n{}\n{}\n{}", host, identity, store, pid); }
   static Card parse(const std::string& text) {
     Card card;
-    const std::size_t first = text.find('\n'), second = text.find('\n', first + 1);
-    if (first == std::string::npos || second == std::string::npos) return card;
-    card.host = text.substr(0, first);
-    card.identity = text.substr(first + 1, second - first - 1);
-    std::from_chars(text.data() + second + 1, text.data() + text.size(), card.pid);
+    std::istringstream lines(text);
+    std::getline(lines, card.host);
+    std::getline(lines, card.identity);
+    std::getline(lines, card.store);
+    lines >> card.pid;
     return card;
   }
 };
@@ -116,7 +120,8 @@ class Joining {
 
  private:
   Status introduce() {
-    const Card mine{host_name(), host_identity(), ::getpid()};
+    TANDEM_ASSIGN(const std::string store, store_->remote_address());
+    const Card mine{host_name(), host_identity(), store, ::getpid()};
     TANDEM_TRY(store_->set(key("rank", options_.rank), bytes_of(mine.text()), deadline_));
     membership_.rank = options_.rank;
     membership_.generation = options_.generation;
@@ -194,8 +199,18 @@ class Joining {
     return make_gloo_engine({.membership = membership,
                              .store = store_.get(),
                              .prefix = fmt::format("{}{}/", prefix_, name),
-                             .bind_address = options_.bind_address,
+                             .bind_address = address_for_others(),
                              .deadline = deadline_});
+  }
+
+  // Where this rank listens; "": at the address from which it reaches the store. On the store's own
+  // host that may be one of the loopback, which nobody else reaches: names often mean that at home.
+  // Then it is the address at which ranks of other hosts reach the store.
+  std::string address_for_others() const {
+    if (!is_loopback(cards_[static_cast<std::size_t>(options_.rank)].store)) return "";
+    const auto other = std::find_if(cards_.begin(), cards_.end(),
+                                    [](const Card& card) { return !is_loopback(card.store); });
+    return other == cards_.end() ? "" : other->store;
   }
 
   Result<Group> join_gloo() {
@@ -224,6 +239,14 @@ class Joining {
 
   Result<Group> join_mpi() {
     TANDEM_ASSIGN(auto engine, make_mpi_engine({options_.generation, deadline_}));
+    if (const int ranks = engine->membership().size(); ranks != options_.size) {
+      return Error(
+          Code::kInvalidArgument,
+          fmt::format("engine `mpi` was asked for {} ranks, but MPI has {} here; start all "
+                      "of them with one `mpirun -n {}`, or under an `srun` that knows "
+                      "this MPI (srun --mpi=list)",
+                      options_.size, ranks, options_.size));
+    }
     return Group(std::move(engine));
   }
 

@@ -23,7 +23,6 @@ struct JoinOptions {
   bool served = false;                // By somebody else, not by rank 0.
   std::string token;                  // Every rank must have the same.
   std::string engine = "auto";        // auto, shm, gloo, mpi.
-  std::string bind_address;           // Where this rank listens; "": as the route to rank 0 says.
   std::uint64_t generation = 0;
   std::chrono::milliseconds patience = std::chrono::seconds(60);  // Until all are there.
 };

@@ -11,7 +11,30 @@ namespace {
 // Rank 0's port when nobody chose one.
 constexpr std::uint16_t kUsualPort = 29500;
 // Slurm tells no port, and two jobs on a host need two.
-constexpr std::uint16_t kSlurmPorts = 20000, kSlurmFirstPort = 30000;
+// Below those that Linux gives away by itself.
+constexpr std::uint16_t kSlurmPorts = 12000, kSlurmFirstPort = 20000;
+
+// The first host of Slurm's short form: of "rack1-n[007-009,12],other" it is "rack1-n007". The
+// first task of a step runs there.
+std::string first_node(std::string_view list) {
+  std::string host;
+  bool inside = false, skipping = false;  // Brackets; what follows their first number.
+  for (const char c : list) {
+    if (c == '[') {
+      inside = true;
+    } else if (c == ']') {
+      inside = skipping = false;
+    } else if (inside) {
+      skipping = skipping || c == '-' || c == ',';
+      if (!skipping) host += c;
+    } else if (c == ',') {
+      break;
+    } else {
+      host += c;
+    }
+  }
+  return host;
+}
 
 struct Names {
   const char* rank;
@@ -87,7 +110,9 @@ Result<std::optional<JoinOptions>> join_options_from(const Lookup& lookup) {
   constexpr Names kSlurm{"SLURM_PROCID", "SLURM_NTASKS"};
   if (lookup("SLURM_STEP_ID") && lookup(kSlurm.rank) && lookup(kSlurm.size)) {
     TANDEM_TRY(read_rank(lookup, kSlurm, options));
-    if (const auto address = lookup("SLURM_LAUNCH_NODE_IPADDR")) options.address = *address;
+    auto nodes = lookup("SLURM_STEP_NODELIST");
+    if (!nodes) nodes = lookup("SLURM_JOB_NODELIST");
+    if (nodes) options.address = first_node(*nodes);
     TANDEM_TRY(read_master(lookup, options));
     if (const auto job = lookup("SLURM_JOB_ID"); job && !lookup("MASTER_PORT")) {
       TANDEM_ASSIGN(const std::int64_t id, number("SLURM_JOB_ID", *job, 0, INT64_MAX));

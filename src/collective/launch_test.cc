@@ -44,11 +44,12 @@ TEST(Launch, ReadsOpenMpiAndSlurm) {
                            {"SLURM_NTASKS", "8"},
                            {"SLURM_STEP_ID", "0"},
                            {"SLURM_JOB_ID", "20007"},
-                           {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.9"}});
+                           {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.9"},
+                           {"SLURM_STEP_NODELIST", "rack1-n[007-009,12]x,other"}});
   ASSERT_TRUE(slurm.ok());
   EXPECT_EQ((*slurm)->rank, 3);
-  EXPECT_EQ((*slurm)->address, "10.0.0.9");
-  EXPECT_EQ((*slurm)->port, 30007);
+  EXPECT_EQ((*slurm)->address, "rack1-n007x");
+  EXPECT_EQ((*slurm)->port, 28007);
 }
 
 TEST(Launch, RefusesWhatIsNotWhole) {

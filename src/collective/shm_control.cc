@@ -59,8 +59,10 @@ std::size_t slots_bytes(int ranks) {
 Code code_of(Fault fault) {
   switch (fault) {
     case Fault::kLost:
+    case Fault::kToldLost:
       return Code::kPeerLost;
     case Fault::kLate:
+    case Fault::kToldLate:
       return Code::kTimeout;
     default:
       return Code::kInvalidArgument;
@@ -96,6 +98,8 @@ void ShmControl::learn_pids() {
   for (int rank = 0; rank < membership_.size(); ++rank) {
     Member& member = membership_.members[static_cast<std::size_t>(rank)];
     member.pid = static_cast<pid_t>(slot(rank).pid.load());
+    // Now, while it cannot be anybody else's.
+    if (rank != membership_.rank) open_pidfd(rank);
   }
 }
 
@@ -152,15 +156,20 @@ Status ShmControl::await(int peer, const Counter& counter, std::uint32_t target,
 // A process that was never there cannot be told from one that is gone, so the pid must have been
 // written first.
 bool ShmControl::is_dead(int rank) {
-  Descriptor& pidfd = pidfds_[static_cast<std::size_t>(rank)];
+  const Descriptor& pidfd = pidfds_[static_cast<std::size_t>(rank)];
   if (!pidfd.is_open()) {
-    const auto pid = static_cast<pid_t>(slot(rank).pid.load());
-    if (pid == 0) return false;
-    pidfd = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-    if (!pidfd.is_open()) return errno == ESRCH;
+    if (slot(rank).pid.load() == 0) return false;
+    if (!open_pidfd(rank)) return errno == ESRCH;
   }
   pollfd entry{pidfd.get(), POLLIN, 0};
   return ::poll(&entry, 1, 0) > 0;
+}
+
+bool ShmControl::open_pidfd(int rank) {
+  Descriptor& pidfd = pidfds_[static_cast<std::size_t>(rank)];
+  const auto pid = static_cast<pid_t>(slot(rank).pid.load());
+  pidfd = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  return pidfd.is_open();
 }
 
 Error ShmControl::fail(Fault fault, int culprit, const std::string& words) {
@@ -182,6 +191,12 @@ Error ShmControl::fail(Fault fault, int culprit, const std::string& words) {
   if (!written.ok()) return written.error();
   // Another rank is just writing its own; it cannot be waited for, as it may die there.
   return Error(code_of(fault), fmt::format("{} {}", membership_.name(culprit), words));
+}
+
+std::optional<int> ShmControl::culprit() const {
+  const auto fault = static_cast<Fault>(head().fault.load());
+  if (fault != Fault::kLost && fault != Fault::kLate) return std::nullopt;
+  return std::clamp(static_cast<int>(head().culprit), 0, membership_.size() - 1);
 }
 
 Status ShmControl::status() const {

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,16 @@ struct alignas(64) Counter {
   std::atomic<std::uint32_t> sleepers;
 };
 
-enum class Fault : std::uint32_t { kNone, kBeingWritten, kLost, kLate, kMisuse };
+// The told ones were found by the culprit itself, elsewhere; it only passes them on.
+enum class Fault : std::uint32_t {
+  kNone,
+  kBeingWritten,
+  kLost,
+  kLate,
+  kMisuse,
+  kToldLost,
+  kToldLate
+};
 
 struct alignas(64) Head {
   std::atomic<std::uint32_t> fault;  // A Fault.
@@ -84,16 +94,19 @@ class ShmControl {
   Error fail(Fault fault, int culprit, const std::string& words);
   // The failure that was written down, if any.
   Status status() const;
+  // Who is to blame for it, if it is that a rank is lost or late.
+  std::optional<int> culprit() const;
 
  private:
   ShmControl(Mapping memory, Membership membership);
 
   Head& head() const { return *reinterpret_cast<Head*>(memory_.data()); }
   bool is_dead(int rank);
+  bool open_pidfd(int rank);
 
   Mapping memory_;
   Membership membership_;
-  std::vector<Descriptor> pidfds_;  // By rank; of those that were waited for long.
+  std::vector<Descriptor> pidfds_;  // By rank.
   // Before sleeping.
   int spins_ = 0;
   std::chrono::microseconds giving_{0};

@@ -224,8 +224,13 @@ Status SharedMemory::exchange(std::span<const Send> sends, std::span<const Recei
 Result<std::byte*> SharedMemory::map_common(std::size_t bytes, Deadline deadline) {
   TANDEM_TRY(meet({.round = Round::kBarrier, .what = 1, .count = bytes}, deadline));
   ++arrivals_;
-  TANDEM_ASSIGN(Mapping memory, arena_->map(used_, bytes));
-  regions_.push_back({used_, std::move(memory)});
+  auto memory = arena_->map(used_, bytes);
+  // The others have theirs and would wait.
+  if (!memory.ok()) {
+    const Error& reason = memory.error();
+    return control_.fail(Fault::kToldLost, rank(), fmt::format("gives up: {}", reason.message()));
+  }
+  regions_.push_back({used_, std::move(memory).value()});
   used_ += (bytes + Arena::kPage - 1) / Arena::kPage * Arena::kPage;
   return regions_.back().memory.data();
 }

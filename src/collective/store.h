@@ -5,6 +5,8 @@
 // connection and belongs to one thread at a time. The bytes between them: store_protocol.h.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -55,12 +57,15 @@ class StoreClient {
   // Waits until the key exists. kTimeout names the key; the client may be used again.
   Result<std::vector<std::byte>> get(std::string_view key, Deadline deadline);
 
-  // The IP address of this machine that the connection uses, as text.
+  // The IP addresses that the connection uses, as text: this machine's and the store's.
   Result<std::string> local_address() const;
+  Result<std::string> remote_address() const;
 
  private:
   StoreClient(Descriptor socket, std::string where);
 
+  // By getsockname() or getpeername().
+  Result<std::string> address(int (*name)(int, sockaddr*, socklen_t*)) const;
   Status greet(std::string_view token, Deadline deadline);
   Status send(std::span<const std::byte> bytes, std::string_view doing, Deadline deadline);
   // Reads until `input_` holds so many bytes.

@@ -200,16 +200,24 @@ Result<std::vector<std::byte>> StoreClient::get(std::string_view key, Deadline d
   return call(operation, key, {}, fmt::format("wait for key `{}`", key), deadline);
 }
 
-Result<std::string> StoreClient::local_address() const {
+Result<std::string> StoreClient::address(int (*name)(int, sockaddr*, socklen_t*)) const {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   char text[NI_MAXHOST];
-  if (::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    return system_error(where_ + ": cannot tell the local address", errno);
+  if (name(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    return system_error(where_ + ": cannot tell the address", errno);
   if (::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof text, nullptr, 0,
                     NI_NUMERICHOST) != 0)
-    return Error(Code::kInternal, where_ + ": cannot print the local address");
+    return Error(Code::kInternal, where_ + ": cannot print the address");
   return std::string(text);
+}
+
+Result<std::string> StoreClient::local_address() const {
+  return address(::getsockname);
+}
+
+Result<std::string> StoreClient::remote_address() const {
+  return address(::getpeername);
 }
 
 }  // namespace tandem::collective

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "collective/message_reducer.h"
 #include "collective/tree.h"
@@ -10,12 +12,20 @@
 namespace tandem::collective {
 namespace {
 
+// Who waits for another host gives it time to say that one of its own ranks is late.
+constexpr std::chrono::milliseconds kNews{1000};
+// How long such news takes.
+constexpr std::chrono::milliseconds kHearsay{300};
+
 // A leader's view; at other ranks `upper` is null and they wait for the leader.
 class TwoLevelReducer final : public Reducer {
  public:
-  TwoLevelReducer(ShmControl& control, std::size_t buckets, std::unique_ptr<ShmReducer> local,
-                  std::unique_ptr<Reducer> upper, std::span<const float> sum)
-      : control_(control),
+  TwoLevelReducer(Engine& all, int first_rank, ShmControl& control, std::size_t buckets,
+                  std::unique_ptr<ShmReducer> local, std::unique_ptr<Reducer> upper,
+                  std::span<const float> sum)
+      : all_(all),
+        first_rank_(first_rank),
+        control_(control),
         buckets_(buckets),
         local_(std::move(local)),
         upper_(std::move(upper)),
@@ -26,23 +36,26 @@ class TwoLevelReducer final : public Reducer {
   std::span<float> partial(std::size_t index) override { return local_->partial(index); }
 
   Status ready(std::size_t count) override {
-    TANDEM_TRY(local_->ready(count));
+    if (Status status = local_->ready(count); !status.ok())
+      return spread(std::move(status).error());
     return upper_ == nullptr ? Status() : pass_on(local_->complete());
   }
 
   Status release(Deadline) override { return {}; }
 
   Result<std::span<const float>> sum(Deadline deadline) override {
-    TANDEM_ASSIGN([[maybe_unused]] const auto host_sum, local_->finish(deadline));
+    auto host_sum = local_->finish(deadline);
+    if (!host_sum.ok()) return spread(std::move(host_sum).error());
     ++published_;
     if (upper_ == nullptr) {
-      TANDEM_TRY(control_.await(0, control_.slot(0).published, published_, deadline,
-                                "the sum between hosts"));
+      Status published = control_.await(0, control_.slot(0).published, published_,
+                                        deadline + 2 * kNews, "the sum between hosts");
+      if (!published.ok()) return cause_of(std::move(published).error());
       return sum_;
     }
     TANDEM_TRY(pass_on(buckets_));
     passed_ = 0;
-    auto between = upper_->finish(deadline);
+    auto between = upper_->finish(deadline + kNews);
     if (!between.ok()) return tell(std::move(between).error());
     control_.advance(control_.slot(0).published);
     return sum_;
@@ -59,14 +72,33 @@ class TwoLevelReducer final : public Reducer {
     return {};
   }
 
+  // A rank of this host is gone or late, which the other hosts only see by what does not come.
+  Error spread(Error error) {
+    if (const auto culprit = control_.culprit()) all_.give_up(error.code(), first_rank_ + *culprit);
+    return error;
+  }
+
+  // What is missed between hosts may be missing because of a third rank: then all ranks hear of it.
+  Error cause_of(Error error) {
+    const Deadline until = deadline_after(kHearsay);
+    while (std::chrono::steady_clock::now() < until) {
+      if (Status known = all_.exchange({}, {}, until); !known.ok()) return std::move(known).error();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return error;
+  }
+
   // The others of this host wait for us, and must hear why in vain.
-  Error tell(Error error) {
+  Error tell(Error seen) {
+    Error error = cause_of(std::move(seen));
     [[maybe_unused]] const Error written =
-        control_.fail(error.code() == Code::kTimeout ? Fault::kLate : Fault::kLost, 0,
+        control_.fail(error.code() == Code::kTimeout ? Fault::kToldLate : Fault::kToldLost, 0,
                       fmt::format("reports: {}", error.message()));
     return error;
   }
 
+  Engine& all_;
+  const int first_rank_;  // Of this host.
   ShmControl& control_;
   const std::size_t buckets_;
   const std::unique_ptr<ShmReducer> local_;
@@ -102,6 +134,7 @@ class TwoLevelEngine final : public Engine {
     return parts_.all->all_reduce(operand, op, order, deadline);
   }
   bool checks_calls() const override { return parts_.all->checks_calls(); }
+  void give_up(Code why, int culprit) override { parts_.all->give_up(why, culprit); }
   Result<std::unique_ptr<Reducer>> make_reducer(ReducePlan plan, Deadline deadline) override;
 
  private:
@@ -152,8 +185,8 @@ Result<std::unique_ptr<Reducer>> TwoLevelEngine::make_reducer(ReducePlan plan, D
     upper = make_message_reducer(*parts_.leaders, plan, std::move(between));
   }
   return std::unique_ptr<Reducer>(std::make_unique<TwoLevelReducer>(
-      parts_.local->control(), plan.buckets.size(), std::move(local), std::move(upper),
-      std::span<const float>(sum, plan.floats)));
+      *parts_.all, first, parts_.local->control(), plan.buckets.size(), std::move(local),
+      std::move(upper), std::span<const float>(sum, plan.floats)));
 }
 
 }  // namespace

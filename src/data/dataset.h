@@ -61,6 +61,10 @@ class Dataset {
   virtual void gather(std::span<const std::uint32_t> indices, Batch& batch) const = 0;
 };
 
+// A hash of the size and of up to 1,024 samples from beginning to end: other data has another, most
+// likely.
+std::string fingerprint(const Dataset& part);
+
 // The parts of a set; all share one Spec. validation and test may be empty (size 0), never null.
 struct Parts {
   Spec spec;

@@ -102,6 +102,7 @@ GradientMean::State::State(torch::nn::Module& module, Group group,
   }
   plan_ = library::plan_buckets(sizes, {options.first_bucket_bytes, options.bucket_bytes},
                                 group_.size());
+  plan_.reduce.patience = group_.state()->options.timeout;
   memory_ = std::make_shared<StepMemory>(group_.state(), plan_.reduce);
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     parameters_[i].lie_in(memory_, plan_.offsets[i]);

@@ -16,8 +16,6 @@ struct BatchSums {
   std::int64_t correct = 0, predictions = 0, samples = 0;
 };
 
-constexpr std::chrono::minutes kPatience{10};  // Between the first worker's end and the last's.
-
 // This worker's share, batch after batch; short when it was asked to stop.
 Result<std::vector<BatchSums>> evaluate_share(model::Model& model, data::Loader& loader,
                                               const std::function<bool()>& stop) {
@@ -34,6 +32,7 @@ Result<std::vector<BatchSums>> evaluate_share(model::Model& model, data::Loader&
 
 Result<std::optional<Evaluation>> evaluate(model::Model& model, const data::Dataset& part,
                                            std::int64_t threads, collective::Group& group,
+                                           std::chrono::milliseconds patience,
                                            const std::function<bool()>& stop) {
   constexpr std::int64_t kBatch = 128;
   TANDEM_CHECK(part.size() > 0);
@@ -45,7 +44,7 @@ Result<std::optional<Evaluation>> evaluate(model::Model& model, const data::Data
   std::vector<BatchSums> all(each * static_cast<std::size_t>(group.size()));
   TANDEM_TRY(group.all_gather(std::as_bytes(std::span(share)),
                               std::as_writable_bytes(std::span(all)),
-                              collective::deadline_after(kPatience)));
+                              collective::deadline_after(patience)));
   BatchSums total;
   for (std::int64_t batch = 0; batch < batches; ++batch) {
     const BatchSums& sums = all[static_cast<std::size_t>(batch % group.size()) * each +

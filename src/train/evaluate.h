@@ -1,6 +1,7 @@
 // Loss and accuracy of a model on one part of a data set.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -20,9 +21,11 @@ struct Evaluation {
 
 // Runs over `part` in index order, each worker of the group over its share of the batches; all get
 // the same result, whose bits do not depend on the number of workers. Nothing when `stop` returned
-// true between batches at any worker. REQUIRES: part.size() > 0.
+// true between batches at any worker. `patience` is how long the first to end waits for the last.
+// REQUIRES: part.size() > 0.
 Result<std::optional<Evaluation>> evaluate(model::Model& model, const data::Dataset& part,
                                            std::int64_t threads, collective::Group& group,
+                                           std::chrono::milliseconds patience,
                                            const std::function<bool()>& stop);
 
 }  // namespace tandem::train

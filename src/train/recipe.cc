@@ -57,6 +57,10 @@ Length length_of(const job::Train& train, std::int64_t samples) {
   return length;
 }
 
+std::chrono::milliseconds patience_of(const job::Cluster& cluster) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(cluster.timeout_s * 1000));
+}
+
 bool glob_matches(std::string_view glob, std::string_view name) {
   // Greedy with one point to go back to: linear for the patterns that people write.
   std::size_t g = 0, n = 0, star = std::string_view::npos, retry = 0;

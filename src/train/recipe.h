@@ -2,6 +2,7 @@
 // are, which slots are trained. Pure functions.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,6 +28,9 @@ struct Length {
   std::int64_t total_steps = 0;
 };
 Length length_of(const job::Train& train, std::int64_t samples);
+
+// How long a worker waits for another inside a step.
+std::chrono::milliseconds patience_of(const job::Cluster& cluster);
 
 // Whether `name` matches a glob with * and ?.
 bool glob_matches(std::string_view glob, std::string_view name);

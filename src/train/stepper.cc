@@ -20,10 +20,6 @@ constexpr std::size_t kWishFloats = 1;
 // Floats of the sum that are added and used at a time: they stay in the first-level cache.
 constexpr std::size_t kPiece = 2048;
 
-std::chrono::milliseconds patience_of(const job::Cluster& cluster) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(cluster.timeout_s * 1000));
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Stepper>> Stepper::create(const job::Job& job, model::Model& model,

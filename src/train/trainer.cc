@@ -27,9 +27,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Until the last worker has loaded its data.
-constexpr std::chrono::minutes kStartPatience{2};
-
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -84,12 +81,14 @@ class Training {
     if (group_.size() == 1) return {};
     const std::string hash = checkpoint::weights_hash(model_->parameters(), model_->buffers());
     const std::string facts =
-        fmt::format("{}\n{}\n{}\n{}", job::print(job_), kernel_set(), hash, parts_.train->size());
+        fmt::format("{}\n{}\n{}\n{} {} {}", job::print(job_), kernel_set(), hash,
+                    data::fingerprint(*parts_.train), data::fingerprint(*parts_.validation),
+                    data::fingerprint(*parts_.test));
     const std::string mine = hash_hex(std::as_bytes(std::span(facts)));
     std::string all(mine.size() * static_cast<std::size_t>(group_.size()), ' ');
     TANDEM_TRY(group_.all_gather(std::as_bytes(std::span(mine)),
                                  std::as_writable_bytes(std::span(all)),
-                                 collective::deadline_after(kStartPatience)));
+                                 collective::deadline_after(request_.start_patience)));
     for (int rank = 0; rank < group_.size(); ++rank) {
       if (all.compare(static_cast<std::size_t>(rank) * mine.size(), mine.size(), all, 0,
                       mine.size()) == 0)
@@ -295,11 +294,12 @@ class Training {
 
   // Evaluates and reports it; nothing when the run was asked to stop meanwhile.
   Result<std::optional<Evaluation>> evaluate_part(const data::Dataset& part, const char* name) {
-    TANDEM_ASSIGN(const std::optional<Evaluation> evaluated_part,
-                  evaluate(*model_, part, job_.data.prefetch, group_, [this] {
-                    beat();
-                    return stop_.load();
-                  }));
+    TANDEM_ASSIGN(
+        const std::optional<Evaluation> evaluated_part,
+        evaluate(*model_, part, job_.data.prefetch, group_, patience_of(job_.cluster), [this] {
+          beat();
+          return stop_.load();
+        }));
     if (!evaluated_part) {
       stopped_ = true;
       return std::optional<Evaluation>();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -22,6 +23,8 @@ struct TrainRequest {
   std::filesystem::path base_directory;  // From which the job's relative paths are taken.
   std::filesystem::path run_directory;   // Where the model goes.
   Rehearsal rehearsal = Rehearsal::kNo;
+  // How long the workers wait for each other before the first step.
+  std::chrono::milliseconds start_patience = std::chrono::minutes(2);
 };
 
 // Trains until the job ends or `stop` becomes true, saves the model, and reports Finished. Reports

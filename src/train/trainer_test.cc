@@ -194,7 +194,7 @@ TEST_F(TrainerTest, SavedModelsEvaluateAsTheyDidInTheRun) {
   const auto trained = load_trained(root_ / "a", {});
   ASSERT_TRUE(trained.ok()) << trained.error().message();
   const auto parts = data::load(trained->job.data, root_);
-  const auto evaluation = evaluate(*trained->model, *parts->test, 0, group_, {});
+  const auto evaluation = evaluate(*trained->model, *parts->test, 0, group_, {}, {});
   EXPECT_EQ((*evaluation)->loss, finished->loss());
   EXPECT_EQ((*evaluation)->accuracy, finished->accuracy());
 }

@@ -29,7 +29,9 @@ bucket_bytes = 8192
 """
 
 ENGINES = ("shm", "gloo")
-RUNS = 30
+RUNS = int(os.environ.get("TANDEM_TEST_KILLS", 30))
+# Gradients that every worker sums for itself, piece by piece; that are summed in slices; that are clipped.
+JOBS = ([], ["model.hidden=[600]"], ["model.hidden=[600]", "train.clip.norm=1"])
 # After a kill: a survivor misses the dead one; its words are in its log, which takes time on a busy machine; the whole
 # run is over, with the ends of all processes.
 NOTICE_S = 1
@@ -112,8 +114,8 @@ class WorkersTest(TandemTest):
 
 
 class Death(WorkersTest):
-    def killed(self, out, engine, count, victim, delay_s):
-        process, pids = self.launch(out, engine, count)
+    def killed(self, out, engine, count, victim, delay_s, changes):
+        process, pids = self.launch(out, engine, count, *changes)
         self.await_training(process, out)
         time.sleep(delay_s)  # The moment is the point, not a state.
         killed_at, since = time.time(), time.monotonic()
@@ -146,9 +148,10 @@ class Death(WorkersTest):
             count = moments.randint(2, 4)
             victim = moments.randrange(count)
             delay_s = moments.uniform(0, 0.3)
+            changes = moments.choice(JOBS)
             with self.subTest(TANDEM_TEST_SEED=seed, run=run, engine=engine, workers=count, victim=victim,
-                              delay_s=delay_s):
-                self.killed(f"run-{run}", engine, count, victim, delay_s)
+                              delay_s=delay_s, changes=changes):
+                self.killed(f"run-{run}", engine, count, victim, delay_s, changes)
 
     def test_a_worker_that_is_killed_while_it_starts_is_named(self):
         for engine in ENGINES:

@@ -78,11 +78,11 @@ def children_of(pid):
 
 
 class Host:
-    """A host of the world; its address is 10.77.0.(number + 1)."""
+    """A host of the world; its address is 192.168.77.(number + 1), which is larger than those of the loopback."""
 
     def __init__(self, number):
         self.link = f"link{number}"  # The bridge's end of its cable.
-        self.address = f"10.77.0.{number + 1}"
+        self.address = f"192.168.77.{number + 1}"
         self.holder = subprocess.Popen(
             ["unshare", "--net", "--uts", "--", sys.executable, "-c", HOST, f"host-{number}"],
             stdout=subprocess.PIPE, text=True)
@@ -211,6 +211,13 @@ class Truth(HostsTest):
                 expected = GRADIENT_BYTES * STEPS
                 self.assertAlmostEqual(report["bytes"]["sent"]["gradients"] / expected, 1, delta=0.02)
 
+    def test_the_first_host_may_know_itself_as_loopback(self):
+        # As names do in many a hosts file.
+        hosts = self.make_hosts(2)
+        ranks = [self.start_rank(hosts[0], "127.0.0.1", 0, 2, "cluster.lanes=4"),
+                 self.start_rank(hosts[1], hosts[0].address, 1, 2, "cluster.lanes=4")]
+        self.assertEqual(self.finished(ranks)["cluster"]["engine"], "gloo")
+
     def test_ranks_on_one_host_share_memory(self):
         host, = self.make_hosts(1)
         ranks = [self.start_rank(host, host.address, rank, 2, "cluster.lanes=4") for rank in range(2)]
@@ -285,6 +292,33 @@ class Faults(HostsTest):
 
     def test_so_is_the_first_rank(self):
         self.killed(0, SMALL)
+
+    def start_two_by_two(self, *arguments):
+        hosts = self.make_hosts(2)
+        return self.start_long([hosts[0], hosts[0], hosts[1], hosts[1]], SMALL, "cluster.lanes=4", *arguments)
+
+    def test_a_rank_that_shares_its_host_is_named_by_all_when_it_is_killed(self):
+        ranks, workers = self.start_two_by_two()
+        since = time.monotonic()
+        ranks[3].send_signal(signal.SIGKILL)
+        os.kill(workers[3], signal.SIGKILL)
+        for rank in range(3):
+            with self.subTest(rank=rank):
+                code, errors = self.ended(ranks[rank], since, 2)
+                self.assertEqual(code, 5, errors)
+                self.assertRegex(errors, rf"step \d+: .*worker 3 \(pid {workers[3]} on host-1\) (is gone|ended)")
+        self.assertEqual(self.finish(ranks[3])[0], -signal.SIGKILL)
+
+    def test_a_rank_that_shares_its_host_is_named_by_all_when_it_is_late(self):
+        timeout_s = 2
+        ranks, workers = self.start_two_by_two(f"cluster.timeout_s={timeout_s}")
+        since = time.monotonic()
+        os.kill(workers[3], signal.SIGSTOP)
+        for rank in range(3):
+            with self.subTest(rank=rank):
+                code, errors = self.ended(ranks[rank], since, timeout_s + 4)
+                self.assertEqual(code, 6, errors)
+                self.assertRegex(errors, rf"step \d+: .*worker 3 \(pid {workers[3]} on host-1\).*late")
 
     def test_a_rank_that_is_killed_in_the_middle_of_a_message_is_named(self):
         # A step takes more than half a second, nearly all of it on the wire, so that every rank has half of a message.
