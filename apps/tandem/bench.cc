@@ -94,6 +94,12 @@ Result<std::vector<Json>> measure(const BenchAllReduceOptions& options, const st
                                results.errors.empty() ? "it said nothing" : results.errors));
     }
   }
+  if (results.rows.size() != options.bytes.size()) {
+    return Error(Code::kInternal,
+                 fmt::format("the ranks of engine `{}` gave {} results for {} sizes; is this the "
+                             "tandem-worker of this tandem?",
+                             engine, results.rows.size(), options.bytes.size()));
+  }
   return results.rows;
 }
 

@@ -23,6 +23,9 @@ constexpr std::int64_t kMostSlots = 1024;
 // Ports that Linux gives to nobody by itself; one run of this machine after another takes another.
 constexpr int kFirstPort = 20000, kPorts = 12000;
 
+// What a rank's host says first.
+constexpr const char* kReached = "tandem-host-reached";
+
 // How long the end waits for a terminal that nobody reads.
 constexpr std::chrono::seconds kFarewell{10};
 
@@ -91,7 +94,48 @@ Result<Rank> make_rank(const TrainOptions& options, const Surroundings& around, 
       "-c", fmt::format("exec {} {} {}", options.ssh, shell_word(host.name), shell_word(script))};
   rank.command.environment = around.environment;
   rank.command.input = rank.input.get();
+  rank.command.first_line = kReached;
   return rank;
+}
+
+// Whether an exit code is one of tandem's own, whose reason the rank has told.
+bool is_told(const cluster::WorkerEnd& end) {
+  constexpr int kLastOfOurs = 10;
+  return end.started && !end.exit.by_signal && end.exit.number > 1 &&
+         (end.exit.number <= kLastOfOurs || end.exit.number == exit_code(Code::kInternal));
+}
+
+// The exit code of all: the first rank's that failed by itself, whose reason was shown. An Error
+// for one that could not be started or ended without a word.
+Result<int> verdict(std::span<const cluster::WorkerEnd> ends, std::span<const std::string> names) {
+  for (const cluster::WorkerEnd& end : ends) {
+    if (end.cause == cluster::Cause::kCancelled)
+      return Error(Code::kCancelled, "cancelled; the ranks were told to end");
+  }
+  for (const cluster::WorkerEnd& end : ends) {
+    if (is_told(end)) return end.exit.number;
+  }
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const cluster::WorkerEnd& end = ends[i];
+    if (end.started && end.exit == cluster::Exit{}) continue;
+    if (end.cause == cluster::Cause::kStartTimeout) {
+      return Error(Code::kTimeout,
+                   fmt::format("{} could not be reached in time; does `ssh` get there without a "
+                               "question? --start-timeout gives it longer",
+                               names[i]));
+    }
+    const std::string how = end.exit.by_signal ? cluster::signal_name(end.exit.number)
+                                               : fmt::format("exit code {}", end.exit.number);
+    if (end.started) {
+      return Error(Code::kPeerLost,
+                   fmt::format("{} ended with {} without a report", names[i], how));
+    }
+    return Error(Code::kPeerLost,
+                 fmt::format("{} could not be started: what --ssh names ended with {}; does `ssh` "
+                             "get there without a question, and is the directory there the same?",
+                             names[i], how));
+  }
+  return 0;
 }
 
 }  // namespace
@@ -142,17 +186,24 @@ std::string remote_script(const TrainOptions& options, const std::vector<Host>& 
   std::string command = shell_word(program) + " train " + shell_word(options.job);
   for (const std::string& text : options.overrides) command += " " + shell_word(text);
   if (!options.out.empty()) command += " --out " + shell_word(options.out);
+  if (!options.worker_binary.empty())
+    command += " --worker-binary " + shell_word(options.worker_binary);
+  const auto seconds = [](std::chrono::milliseconds time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  command += fmt::format(" --start-timeout {} --timeout {}", seconds(options.limits.start),
+                         seconds(options.limits.silence));
   if (options.dry_run) command += " --dry-run";
   if (options.format == Format::kJson) command += " --json";
   if (options.detail == Detail::kQuiet) command += " --quiet";
   if (options.detail == Detail::kVerbose) command += " --verbose";
   // The shell gives what runs in the background no standard input, hence descriptor 3.
   return fmt::format(
-      "read -r TANDEM_TOKEN && export TANDEM_TOKEN && cd {} || exit 1; "
+      "read -r TANDEM_TOKEN && export TANDEM_TOKEN && cd {} || exit 1; echo {}; "
       "exec 3<&0; RANK={} WORLD_SIZE={} MASTER_ADDR={} MASTER_PORT={} {} 3<&- & run=$!; "
       "(cat <&3 >/dev/null; kill -TERM $run) 2>/dev/null & watch=$!; "
       "wait $run; code=$?; kill $watch 2>/dev/null; exit $code",
-      shell_word(directory), rank, size, shell_word(address_of(hosts[0])), port, command);
+      shell_word(directory), kReached, rank, size, shell_word(address_of(hosts[0])), port, command);
 }
 
 Result<int> train_on_hosts(const TrainOptions& options, const Surroundings& around) {
@@ -184,30 +235,15 @@ Result<int> train_on_hosts(const TrainOptions& options, const Surroundings& arou
   for (const Rank& rank : ranks) commands.push_back(rank.command);
   BackgroundWriter errors(STDERR_FILENO);
   Relay relay(names, errors);
-  // Each rank keeps its own deadlines; ours only notices ends.
-  const cluster::Limits limits{.start = std::chrono::hours(24 * 365),
+  // Once it is reached, each rank keeps its own deadlines.
+  const cluster::Limits limits{.start = options.limits.start,
+                               .silence = std::chrono::hours(24 * 365),
                                .grace = std::chrono::seconds(15),
                                .follow = std::chrono::seconds(15)};
   TANDEM_ASSIGN(const std::vector<cluster::WorkerEnd> ends,
                 cluster::run_workers(commands, limits, signals, relay));
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    const cluster::Exit& exit = ends[i].exit;
-    if (ends[i].cause == cluster::Cause::kCancelled)
-      return Error(Code::kCancelled, "cancelled; the ranks were told to end");
-    if (exit == cluster::Exit{}) continue;
-    errors.write(
-        Weight::kLast,
-        fmt::format("{} ended with {}\n", names[i],
-                    exit.by_signal
-                        ? cluster::signal_name(exit.number)
-                        : fmt::format("exit code {}{}", exit.number,
-                                      exit.number == 255 ? " (ssh could not connect?)" : "")));
-  }
   errors.finish(kFarewell);
-  for (const cluster::WorkerEnd& end : ends) {
-    if (end.exit != cluster::Exit{}) return end.exit.by_signal ? 1 : end.exit.number;
-  }
-  return 0;
+  return verdict(ends, names);
 }
 
 }  // namespace tandem::cli

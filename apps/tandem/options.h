@@ -17,12 +17,12 @@ enum class Format : std::uint8_t { kText, kJson };
 enum class Detail : std::uint8_t { kQuiet, kNormal, kVerbose };
 
 struct TrainOptions {
-  std::string job;                           // A path, or "-" for stdin.
-  std::vector<std::string> overrides;        // key=value
-  std::string out;                           // "": runs/NAME-N.
-  std::string worker_binary;                 // "": beside this program.
-  std::string hosts;                         // A file of hosts; "": this machine.
-  std::string ssh = "ssh -o BatchMode=yes";  // What reaches them.
+  std::string job;                     // A path, or "-" for stdin.
+  std::vector<std::string> overrides;  // key=value
+  std::string out;                     // "": runs/NAME-N.
+  std::string worker_binary;           // "": beside this program.
+  std::string hosts;                   // A file of hosts; "": this machine.
+  std::string ssh = "ssh -o BatchMode=yes -o ConnectTimeout=20";  // What reaches them.
   bool print_job = false;
   bool dry_run = false;
   Format format = Format::kText;

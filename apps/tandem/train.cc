@@ -131,6 +131,8 @@ Result<int> run_job(const TrainOptions& options, const Surroundings& around) {
   const cluster::Report report = cluster::run(request, directory, signals, display);
   say_goodbye(options, around, report, directory, display, writer);
   if (!is_follower(place)) print_result(options, report, directory);
+  // A launcher kills all ranks when one fails, and the first is still writing its report.
+  if (is_follower(place) && report.status == cluster::RunStatus::kCancelled) return 0;
   return cluster::exit_code(report);
 }
 

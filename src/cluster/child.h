@@ -29,6 +29,8 @@ struct Command {
   std::vector<std::string> environment;  // All of it, as NAME=value.
   int inherited = -1;                    // A descriptor to pass on as kInheritedDescriptor.
   int input = -1;                        // A descriptor for stdin; -1: /dev/null.
+  // A line of its output that says that it has started, for one that sends no messages; "": none.
+  std::string first_line = {};
 };
 
 // How a process ended.

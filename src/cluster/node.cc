@@ -112,7 +112,8 @@ Result<std::vector<WorkerEnd>> run_workers(std::span<const Command> commands, co
   std::vector<WatchedWorker> workers;
   for (const Command& command : commands) {
     TANDEM_ASSIGN(Child child, Child::start(command));
-    workers.emplace_back(static_cast<int>(workers.size()), std::move(child), limits, listener);
+    workers.emplace_back(static_cast<int>(workers.size()), std::move(child), command.first_line,
+                         limits, listener);
   }
   return Watch(std::move(workers), signals, listener).run();
 }

@@ -49,6 +49,7 @@ struct WorkerEnd {
   Order order = Order::kNothing;  // The strongest that it was given.
   std::optional<Error> failure;   // Cause::kFailure: of a listener, or what was wrong with a frame.
   std::uint64_t control_bytes = 0;  // Received on the control socket.
+  bool started = false;             // It has said so.
 };
 
 // Starts the workers and returns when all have ended. When one ends before its work is done, the

@@ -183,6 +183,8 @@ Status run_recorded(const RunRequest& request, const RunDirectory& directory,
     return recorder.event("lost", worker_name(first + *outcome.lost), report.reason);
   if (report.status == RunStatus::kCancelled)
     return recorder.event("cancelled", "user", report.reason);
+  if (report.error.has_value() && report.error->code() == Code::kTimeout)
+    return recorder.event("late", "node", report.reason);
   return {};
 }
 

@@ -22,8 +22,10 @@ void Supervision::ending(TimePoint now) {
 
 void Supervision::left_alone(TimePoint now) {
   if (state_ == State::kKilled || state_ == State::kStopping) return;
+  // One that has not started waits for the other and has nothing to tell.
+  const auto time = state_ == State::kStarting ? limits_.follow / 4 : limits_.follow;
   state_ = State::kEnding;
-  deadline_ = std::min(deadline_, now + limits_.follow);
+  deadline_ = std::min(deadline_, now + time);
 }
 
 void Supervision::resumed(TimePoint now) {

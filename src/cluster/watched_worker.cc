@@ -19,12 +19,13 @@ constexpr int kChunksATurn = 16;
 
 }  // namespace
 
-WatchedWorker::WatchedWorker(int number, Child child, const Limits& limits,
+WatchedWorker::WatchedWorker(int number, Child child, std::string first_line, const Limits& limits,
                              WorkerListener& listener)
     : number_(number),
       child_(std::move(child)),
       listener_(listener),
-      supervision_(limits, steady_clock::now()) {
+      supervision_(limits, steady_clock::now()),
+      first_line_(std::move(first_line)) {
   end_.pid = child_.pid();
 }
 
@@ -108,7 +109,7 @@ WatchedWorker::Progress WatchedWorker::read_lines(Stream stream) {
     if (got < 0 && errno == EAGAIN) return Progress::kOpen;
     if (got <= 0) return Progress::kClosed;
     splitter.feed(std::string_view(chunk.data(), static_cast<std::size_t>(got)),
-                  [&](std::string_view line) { keep(listener_.line(number_, stream, line)); });
+                  [&](std::string_view line) { take_line(stream, line); });
   }
   return Progress::kOpen;
 }
@@ -126,15 +127,26 @@ void WatchedWorker::drain() {
     // A full pipe is one turn's worth; a process that escaped its group may hold the other end and
     // keep it open.
     if (lines_open_[index]) read_lines(stream);
-    lines_[index].finish(
-        [&](std::string_view line) { keep(listener_.line(number_, stream, line)); });
+    lines_[index].finish([&](std::string_view line) { take_line(stream, line); });
   }
+}
+
+void WatchedWorker::take_line(Stream stream, std::string_view line) {
+  if (stream == Stream::kOutput && !first_line_.empty() && line == first_line_) {
+    supervision_.started(steady_clock::now());
+    end_.started = true;
+    return;
+  }
+  keep(listener_.line(number_, stream, line));
 }
 
 void WatchedWorker::handle(const wire::WorkerMessage& message) {
   const TimePoint now = steady_clock::now();
   supervision_.heard(now);
-  if (message.has_started()) supervision_.started(now);
+  if (message.has_started()) {
+    supervision_.started(now);
+    end_.started = true;
+  }
   if (message.has_finished() || message.has_failed()) supervision_.ending(now);
   if (message.has_finished()) said_finished_ = true;
   keep(listener_.message(number_, message));

@@ -16,7 +16,8 @@ namespace tandem::cluster {
 
 class WatchedWorker {
  public:
-  WatchedWorker(int number, Child child, const Limits& limits, WorkerListener& listener);
+  WatchedWorker(int number, Child child, std::string first_line, const Limits& limits,
+                WorkerListener& listener);
 
   // What to wait for; nothing once it has ended.
   void add_descriptors(std::vector<pollfd>& entries) const;
@@ -45,6 +46,7 @@ class WatchedWorker {
   Progress read_control();
   Progress read_lines(Stream stream);
   void drain();
+  void take_line(Stream stream, std::string_view line);
   void handle(const wire::WorkerMessage& message);
   void keep(Status status);
   void obey(Order order);
@@ -53,6 +55,7 @@ class WatchedWorker {
   Child child_;
   WorkerListener& listener_;
   Supervision supervision_;
+  const std::string first_line_;
   wire::FrameReader frames_;
   std::array<LineSplitter, 2> lines_;
   bool control_open_ = true;

@@ -122,7 +122,15 @@ class Joining {
   Status introduce() {
     TANDEM_ASSIGN(const std::string store, store_->remote_address());
     const Card mine{host_name(), host_identity(), store, ::getpid()};
-    TANDEM_TRY(store_->set(key("rank", options_.rank), bytes_of(mine.text()), deadline_));
+    TANDEM_ASSIGN(const auto other,
+                  store_->claim(key("rank", options_.rank), bytes_of(mine.text()), deadline_));
+    if (other) {
+      const Card card = Card::parse(text_of(*other));
+      return Error(Code::kInvalidArgument,
+                   fmt::format("rank {} is there already: process {} on {}; give every process "
+                               "another RANK, and every run another MASTER_PORT",
+                               options_.rank, card.pid, card.host));
+    }
     membership_.rank = options_.rank;
     membership_.generation = options_.generation;
     membership_.members.clear();

@@ -73,7 +73,8 @@ Status read_rank(const Lookup& lookup, const Names& names, JoinOptions& options)
 // Where rank 0 is, when the environment tells.
 Status read_master(const Lookup& lookup, JoinOptions& options) {
   options.port = kUsualPort;
-  if (const auto address = lookup("MASTER_ADDR")) options.address = *address;
+  if (const auto address = lookup("MASTER_ADDR"); address && !address->empty())
+    options.address = *address;
   if (const auto port = lookup("MASTER_PORT")) {
     TANDEM_ASSIGN(const std::int64_t value, number("MASTER_PORT", *port, 1, 65535));
     options.port = static_cast<std::uint16_t>(value);
@@ -90,7 +91,8 @@ Result<std::optional<JoinOptions>> join_options_from(const Lookup& lookup) {
   TANDEM_ASSIGN(const bool plain, has(lookup, kPlain));
   if (plain) {
     TANDEM_TRY(read_rank(lookup, kPlain, options));
-    if (options.size > 1 && (!lookup("MASTER_ADDR") || !lookup("MASTER_PORT"))) {
+    if (options.size > 1 &&
+        (lookup("MASTER_ADDR").value_or("").empty() || !lookup("MASTER_PORT"))) {
       return Error(Code::kInvalidArgument,
                    "the environment has RANK and WORLD_SIZE but not MASTER_ADDR and MASTER_PORT: "
                    "where the rank 0 listens");

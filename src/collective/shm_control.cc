@@ -124,7 +124,7 @@ Status ShmControl::await(int peer, const Counter& counter, std::uint32_t target,
     if (reached(counter, target)) return {};
     __builtin_ia32_pause();
   }
-  const auto until = steady_clock::now() + giving_;
+  const auto began = steady_clock::now(), until = began + giving_;
   for (int i = 0; i < kYields || steady_clock::now() < until; ++i) {
     if (reached(counter, target)) return {};
     ::sched_yield();
@@ -134,10 +134,11 @@ Status ShmControl::await(int peer, const Counter& counter, std::uint32_t target,
     TANDEM_TRY(status());
     const auto now = steady_clock::now();
     if (now >= deadline) {
+      const double waited = std::chrono::duration<double>(now - began).count();
       return fail(Fault::kLate, peer,
-                  fmt::format("has not come to {} in time; it is late, not dead: stopped, or on a "
-                              "machine with too much to do?",
-                              doing));
+                  fmt::format("has not come to {} within {:.1f} s; it is late, not dead: stopped, "
+                              "or on a machine with too much to do?",
+                              doing, waited));
     }
     sleepers.fetch_add(1);
     const std::uint32_t seen = counter.value.load();

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +55,11 @@ class StoreClient {
   // Replaces a value that is there. After kTimeout or kPeerLost it is unknown whether it was set.
   Status set(std::string_view key, std::span<const std::byte> value, Deadline deadline);
 
+  // Sets a key that does not exist; else returns the value that it has.
+  Result<std::optional<std::vector<std::byte>>> claim(std::string_view key,
+                                                      std::span<const std::byte> value,
+                                                      Deadline deadline);
+
   // Waits until the key exists. kTimeout names the key; the client may be used again.
   Result<std::vector<std::byte>> get(std::string_view key, Deadline deadline);
 
@@ -71,9 +77,12 @@ class StoreClient {
   // Reads until `input_` holds so many bytes.
   Status fill(std::size_t bytes, std::string_view doing, Deadline deadline);
   // Sends a request and takes the reply to it; older replies, to calls that timed out, are skipped.
-  Result<std::vector<std::byte>> call(std::uint8_t operation, std::string_view key,
-                                      std::span<const std::byte> value, std::string_view doing,
-                                      Deadline deadline);
+  struct Answer {
+    bool taken = false;
+    std::vector<std::byte> value;
+  };
+  Result<Answer> call(std::uint8_t operation, std::string_view key,
+                      std::span<const std::byte> value, std::string_view doing, Deadline deadline);
 
   Descriptor socket_;
   const std::string where_;  // "the store at node-a:29500".

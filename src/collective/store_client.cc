@@ -102,7 +102,9 @@ Status StoreClient::greet(std::string_view token, Deadline deadline) {
       return {};
     case store::Greeting::kWrongToken:
       return Error(Code::kDenied,
-                   where_ + " refused this worker's token; give every process of the job the same");
+                   where_ +
+                       " refused this worker: it has another job, or another TANDEM_TOKEN, than "
+                       "rank 0; start all ranks with the same");
     case store::Greeting::kOtherVersion:
       break;
   }
@@ -155,9 +157,9 @@ Status StoreClient::fill(std::size_t bytes, std::string_view doing, Deadline dea
   return {};
 }
 
-Result<std::vector<std::byte>> StoreClient::call(std::uint8_t operation, std::string_view key,
-                                                 std::span<const std::byte> value,
-                                                 std::string_view doing, Deadline deadline) {
+Result<StoreClient::Answer> StoreClient::call(std::uint8_t operation, std::string_view key,
+                                              std::span<const std::byte> value,
+                                              std::string_view doing, Deadline deadline) {
   if (key.empty() || key.size() > store::kMaxKeyBytes || value.size() > store::kMaxValueBytes) {
     return Error(
         Code::kInvalidArgument,
@@ -183,7 +185,9 @@ Result<std::vector<std::byte>> StoreClient::call(std::uint8_t operation, std::st
     std::vector<std::byte> answer(input_.begin() + store::kHeaderBytes, input_.end());
     input_.clear();
     if (reply.sequence != sequence) continue;
-    if (static_cast<store::Reply>(reply.kind) == store::Reply::kDone) return answer;
+    const auto kind = static_cast<store::Reply>(reply.kind);
+    if (kind == store::Reply::kDone || kind == store::Reply::kTaken)
+      return Answer{kind == store::Reply::kTaken, std::move(answer)};
     return Error(Code::kOutOfSpace, fmt::format("{}: {} is full: it holds at most {} keys", doing,
                                                 where_, store::kMaxKeys));
   }
@@ -197,7 +201,19 @@ Status StoreClient::set(std::string_view key, std::span<const std::byte> value, 
 
 Result<std::vector<std::byte>> StoreClient::get(std::string_view key, Deadline deadline) {
   const auto operation = static_cast<std::uint8_t>(store::Operation::kGet);
-  return call(operation, key, {}, fmt::format("wait for key `{}`", key), deadline);
+  TANDEM_ASSIGN(Answer answer,
+                call(operation, key, {}, fmt::format("wait for key `{}`", key), deadline));
+  return std::move(answer.value);
+}
+
+Result<std::optional<std::vector<std::byte>>> StoreClient::claim(std::string_view key,
+                                                                 std::span<const std::byte> value,
+                                                                 Deadline deadline) {
+  const auto operation = static_cast<std::uint8_t>(store::Operation::kClaim);
+  TANDEM_ASSIGN(Answer answer,
+                call(operation, key, value, fmt::format("claim `{}`", key), deadline));
+  if (!answer.taken) return std::optional<std::vector<std::byte>>();
+  return std::optional(std::move(answer.value));
 }
 
 Result<std::string> StoreClient::address(int (*name)(int, sockaddr*, socklen_t*)) const {

@@ -112,7 +112,8 @@ bool StoreServer::Loop::step(Connection& connection) {
   if (input.size() < store::kHeaderBytes) return false;
   const store::Header header = store::to_header(input.data());
   const auto operation = static_cast<store::Operation>(header.kind);
-  const bool is_set = operation == store::Operation::kSet;
+  const bool is_claim = operation == store::Operation::kClaim;
+  const bool is_set = operation == store::Operation::kSet || is_claim;
   if ((!is_set && operation != store::Operation::kGet) || header.key_bytes == 0 ||
       header.key_bytes > store::kMaxKeyBytes ||
       header.value_bytes > (is_set ? store::kMaxValueBytes : 0)) {
@@ -126,7 +127,9 @@ bool StoreServer::Loop::step(Connection& connection) {
   const auto value = input.subspan(store::kHeaderBytes + header.key_bytes, header.value_bytes);
   connection.sequence = header.sequence;
   connection.waits_for.reset();
-  if (is_set) {
+  if (const auto taken = keys_.find(key); is_claim && taken != keys_.end()) {
+    reply(connection, store::Reply::kTaken, taken->second);
+  } else if (is_set) {
     set(connection, key, value);
   } else {
     get(connection, std::move(key));

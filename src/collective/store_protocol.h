@@ -33,7 +33,7 @@
 namespace tandem::collective::store {
 
 inline constexpr std::string_view kMagic = "TANDEMS";
-inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::uint8_t kVersion = 2;
 inline constexpr std::size_t kTokenHashBytes = 16;
 inline constexpr std::size_t kGreetingBytes = 8 + kTokenHashBytes;
 inline constexpr std::size_t kHeaderBytes = 12;
@@ -45,8 +45,10 @@ inline constexpr std::size_t kMaxConnections = 4096;
 inline constexpr std::chrono::seconds kGreetingTime{10};
 
 enum class Greeting : std::uint8_t { kWelcome = 1, kWrongToken = 2, kOtherVersion = 3 };
-enum class Operation : std::uint8_t { kSet = 1, kGet = 2 };
-enum class Reply : std::uint8_t { kDone = 1, kFull = 2 };
+// kClaim: sets a key that is not there yet.
+enum class Operation : std::uint8_t { kSet = 1, kGet = 2, kClaim = 3 };
+// kTaken comes with the value that is there.
+enum class Reply : std::uint8_t { kDone = 1, kFull = 2, kTaken = 3 };
 
 struct Header {
   std::uint8_t kind = 0;

@@ -23,8 +23,9 @@ StoreServer::~StoreServer() {
 Result<std::unique_ptr<StoreServer>> StoreServer::start(const std::string& address,
                                                         std::uint16_t port,
                                                         std::string_view token) {
-  const std::string doing = fmt::format("the store cannot listen on {}:{}",
-                                        address.empty() ? "any address" : address, port);
+  const std::string doing = address.empty()
+                                ? fmt::format("the store cannot listen on port {}", port)
+                                : fmt::format("the store cannot listen on {}:{}", address, port);
   addrinfo hints{};
   hints.ai_family = address.empty() ? AF_INET : AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;

@@ -101,13 +101,25 @@ TEST(Store, CarriesTheLargestValueAndRefusesALargerOne) {
   EXPECT_EQ(client->get("", deadline_after(2s)).error().code(), Code::kInvalidArgument);
 }
 
+TEST(Store, GivesAKeyToTheFirstWhoClaimsIt) {
+  const auto server = start();
+  const auto first = connect(*server), second = connect(*server);
+  const auto ours = first->claim("seat", bytes_of("a"), deadline_after(2s));
+  ASSERT_TRUE(ours.ok()) << ours.error().message();
+  EXPECT_FALSE(ours->has_value());
+  const auto taken = second->claim("seat", bytes_of("b"), deadline_after(2s));
+  ASSERT_TRUE(taken.ok() && taken->has_value());
+  EXPECT_EQ(text_of(**taken), "a");
+  EXPECT_EQ(text_of(second->get("seat", deadline_after(2s)).value()), "a");
+}
+
 TEST(Store, RefusesAnotherToken) {
   const auto server = start();
   const auto client =
       StoreClient::connect("127.0.0.1", server->port(), "guess", deadline_after(2s));
   ASSERT_FALSE(client.ok());
   EXPECT_EQ(client.error().code(), Code::kDenied);
-  EXPECT_NE(client.error().message().find("token"), std::string::npos);
+  EXPECT_NE(client.error().message().find("TOKEN"), std::string::npos);
 }
 
 TEST(Store, TellsAnotherVersionSo) {

@@ -128,6 +128,15 @@ std::optional<Broken> every_worker_has_a_lane(const Job& job) {
       "each worker needs at least one lane: use fewer workers or more `lanes`"};
 }
 
+std::optional<Broken> buckets_are_worth_a_message(const Job& job) {
+  constexpr std::int64_t kLeast = 256;
+  if (job.cluster.bucket_bytes == 0 || job.cluster.bucket_bytes >= kLeast) return std::nullopt;
+  return Broken{"cluster.bucket_bytes",
+                fmt::format("buckets of {} bytes would take longer to send than to sum",
+                            job.cluster.bucket_bytes),
+                fmt::format("use {} or more, or 0 for the default", kLeast)};
+}
+
 std::optional<Broken> lanes_share_a_batch(const Job& job) {
   if (job.lanes() <= job.train.batch) return std::nullopt;
   return Broken{job.cluster.lanes > 0 ? "cluster.lanes" : "cluster.workers",
@@ -151,6 +160,7 @@ std::vector<Rule> rules() {
       {{"train.early_stop.metric", "data.task"}, accuracy_needs_classes},
       {{"cluster.workers", "cluster.lanes"}, every_worker_has_a_lane},
       {{"cluster.lanes", "cluster.workers", "train.batch"}, lanes_share_a_batch},
+      {{"cluster.bucket_bytes"}, buckets_are_worth_a_message},
   };
 }
 

@@ -299,7 +299,7 @@ class Ranks(WorkersTest):
         worker = self.worker_of(first)
         code, _, errors = self.finish(self.start_rank(1, 2, "train.seed=2"))
         self.assertEqual(code, 7, errors)
-        self.assertIn("token", errors)
+        self.assertIn("TANDEM_TOKEN", errors)
         # The one that is still waited for may come later, so the first waits on, until the user has enough.
         self.assertIsNone(first.poll())
         since = time.monotonic()

@@ -58,6 +58,16 @@ class Hosts(TandemTest):
         self.assertEqual(process.returncode, 130)
         wait_for(lambda: all(is_gone(pid) for pid in ours), "the end of every worker")
 
+    def test_says_when_a_host_cannot_be_reached(self):
+        reach = ["--hosts", self.hosts, "--ssh"]
+        for command, code, words in (("true #", 5, "rank 0 on localhost could not be started"),
+                                     ("false #", 5, "ended with exit code 1;"),
+                                     ("sleep 60 #", 6, "could not be reached in time")):
+            with self.subTest(ssh=command):
+                done = self.tandem("train", self.job, *reach, command, "--start-timeout", "1", "--json", code=code)
+                self.assertIn(words, done.stderr)
+                self.assertEqual(done.stdout, "")
+
     def test_says_what_is_wrong_with_the_file(self):
         self.hosts.write_text("localhost\nlocalhost slots=none\n")
         done = self.tandem("train", self.job, *self.there, code=2)
@@ -77,6 +87,19 @@ class Environment(TandemTest):
             self.assertEqual(process.returncode, 0)
         self.tandem("train", self.job, "cluster.lanes=4", "--out", "one")
         self.assertEqual(self.report("run")["weights_hash"], self.report("one")["weights_hash"])
+
+    def test_a_rank_that_is_given_twice_is_refused_and_disturbs_nobody(self):
+        port = free_port()
+        first = [self.start_rank(rank, 3, port, "cluster.lanes=3", "--out", "run") for rank in (0, 1)]
+        # Whichever of the two comes second.
+        third = self.start_rank(1, 3, port, "cluster.lanes=3")
+        wait_for(lambda: any(process.poll() is not None for process in (first[1], third)), "one to be refused")
+        refused, stays = (third, first[1]) if third.poll() is not None else (first[1], third)
+        self.assertIn("rank 1 is there already: process", refused.communicate(timeout=PATIENCE_S)[1])
+        self.assertEqual(refused.returncode, 2)
+        for process in (first[0], stays, self.start_rank(2, 3, port, "cluster.lanes=3")):
+            _, errors = process.communicate(timeout=PATIENCE_S)
+            self.assertEqual(process.returncode, 0, errors)
 
     def test_a_place_that_is_not_whole_is_refused(self):
         done = self.tandem("train", self.job, code=2, env=self.environment(RANK="0"))
