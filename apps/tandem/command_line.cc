@@ -17,6 +17,7 @@ namespace {
 // The options of every sub-command, while CLI11 fills them. Addresses must not change.
 struct Slots {
   TrainOptions train;
+  CheckpointOptions checkpoint;
   bool quiet = false, verbose = false, json = false;
   double start_timeout_s = 0, timeout_s = 0;
   EvalOptions eval;
@@ -88,6 +89,97 @@ void add_model(CLI::App& command, std::string& target) {
       ->type_name("MODEL");
 }
 
+// What `train` and `resume` have in common.
+void add_run_flags(CLI::App& command, Slots& slots) {
+  add_json(command, slots, "Print the report on standard output");
+  command.add_flag("-v,--verbose", slots.verbose, "Show everything that the worker prints");
+  command.add_flag("-q,--quiet", slots.quiet, "Show warnings and errors only");
+  slots.start_timeout_s = seconds(slots.train.limits.start);
+  slots.timeout_s = seconds(slots.train.limits.silence);
+  const CLI::Validator positive = within(0.001, 1e9);
+  command
+      .add_option("--start-timeout", slots.start_timeout_s,
+                  "How long loading job and data may take")
+      ->type_name("SECONDS")
+      ->check(positive)
+      ->capture_default_str();
+  command.add_option("--timeout", slots.timeout_s, "How long the worker may say nothing")
+      ->type_name("SECONDS")
+      ->check(positive)
+      ->capture_default_str();
+  add_worker_binary(command, slots.train.worker_binary);
+}
+
+Result<Options> finish_train(const Slots& slots) {
+  if (slots.quiet && slots.verbose) {
+    return Error(Code::kInvalidArgument,
+                 "--quiet and --verbose exclude each other; give one of them");
+  }
+  if (slots.train.resume && slots.train.out.empty())
+    return Error(Code::kInvalidArgument, "--resume needs --out, the directory of the run");
+  TrainOptions result = slots.train;
+  result.format = format_of(slots);
+  result.detail = slots.quiet ? Detail::kQuiet : slots.verbose ? Detail::kVerbose : Detail::kNormal;
+  result.limits.start = milliseconds(slots.start_timeout_s);
+  result.limits.silence = milliseconds(slots.timeout_s);
+  return Options(result);
+}
+
+void add_resume(CLI::App& app, Slots& slots) {
+  CLI::App& command = *app.add_subcommand("resume", "Go on with a run from one of its checkpoints");
+  TrainOptions& options = slots.train;
+  command.add_option("run", options.run, "The run's directory")->required()->type_name("RUN");
+  command
+      .add_option("overrides", options.overrides,
+                  "Keys of its job to set, as cluster.workers=4 or train.epochs=40")
+      ->type_name("key=value");
+  command
+      .add_option("--step", options.step,
+                  "From the checkpoint of this step (default: the newest); what came after it is "
+                  "dropped")
+      ->type_name("N");
+  add_run_flags(command, slots);
+  command.footer(
+      "The run goes on in its own directory, with its own job.\n\n"
+      "Examples:\n"
+      "  tandem resume runs/digits-3\n"
+      "  tandem resume runs/digits-3 cluster.workers=4\n"
+      "  tandem resume runs/digits-3 --step 1200");
+  slots.finish[&command] = [&slots] { return finish_train(slots); };
+}
+
+void add_checkpoint(CLI::App& app, Slots& slots) {
+  CLI::App& group = *app.add_subcommand("checkpoint", "Look after the checkpoints of a run");
+  group.require_subcommand(1);
+  CheckpointOptions& options = slots.checkpoint;
+  const auto add = [&](const char* name, const char* meaning, CheckpointAction action) -> auto& {
+    CLI::App& command = *group.add_subcommand(name, meaning);
+    command.add_option("run", options.run, "The run's directory")->required()->type_name("RUN");
+    add_json(command, slots, "Print it as JSON");
+    slots.finish[&command] = [&slots, action]() -> Result<Options> {
+      slots.checkpoint.action = action;
+      slots.checkpoint.format = format_of(slots);
+      return Options(slots.checkpoint);
+    };
+    return command;
+  };
+  add("list", "All of them", CheckpointAction::kList);
+  add("show", "What one holds", CheckpointAction::kShow)
+      .add_option("--step", options.step, "Which one (default: the newest)")
+      ->type_name("N");
+  add("verify", "Check every byte against the checksums", CheckpointAction::kVerify)
+      .add_option("--step", options.step, "Only this one")
+      ->type_name("N");
+  CLI::App& diff = add("diff", "How far the weights of two are apart", CheckpointAction::kDiff);
+  diff.add_option("first", options.step, "The step of the one")->required()->type_name("STEP");
+  diff.add_option("second", options.other, "The step of the other")->required()->type_name("STEP");
+  add("prune", "Remove all but the newest", CheckpointAction::kPrune)
+      .add_option("--keep", options.keep, "How many stay")
+      ->check(within(0, 1e9))
+      ->type_name("N")
+      ->capture_default_str();
+}
+
 void add_train(CLI::App& app, Slots& slots) {
   CLI::App& command = *app.add_subcommand("train", "Train a model, here or on many machines");
   TrainOptions& options = slots.train;
@@ -101,6 +193,8 @@ void add_train(CLI::App& app, Slots& slots) {
       .add_option("--out", options.out,
                   "The run directory; must not exist or be empty (default: runs/NAME-N)")
       ->type_name("DIR");
+  command.add_flag("--resume", options.resume,
+                   "Go on from the newest checkpoint when --out holds a run; else start one there");
   command
       .add_option("--hosts", options.hosts,
                   "Train on these hosts over ssh: a line for each, `name` or `name slots=N`. Job, "
@@ -113,23 +207,7 @@ void add_train(CLI::App& app, Slots& slots) {
                    "Print the job with every default filled in, and do nothing else");
   command.add_flag("--dry-run", options.dry_run,
                    "Run one step of everything and leave nothing behind");
-  add_json(command, slots, "Print the report on standard output");
-  command.add_flag("-v,--verbose", slots.verbose, "Show everything that the worker prints");
-  command.add_flag("-q,--quiet", slots.quiet, "Show warnings and errors only");
-  slots.start_timeout_s = seconds(options.limits.start);
-  slots.timeout_s = seconds(options.limits.silence);
-  const CLI::Validator positive = within(0.001, 1e9);
-  command
-      .add_option("--start-timeout", slots.start_timeout_s,
-                  "How long loading job and data may take")
-      ->type_name("SECONDS")
-      ->check(positive)
-      ->capture_default_str();
-  command.add_option("--timeout", slots.timeout_s, "How long the worker may say nothing")
-      ->type_name("SECONDS")
-      ->check(positive)
-      ->capture_default_str();
-  add_worker_binary(command, options.worker_binary);
+  add_run_flags(command, slots);
   command.footer(
       "Progress goes to standard error; the last line on standard output is the run directory.\n"
       "Paths in the job file are taken from its directory, paths in overrides from the current "
@@ -138,24 +216,12 @@ void add_train(CLI::App& app, Slots& slots) {
       "  tandem train digits.toml\n"
       "  tandem train digits.toml train.epochs=5 train.optimizer.lr=0.1 --out runs/fast\n"
       "  tandem train digits.toml cluster.workers=4\n"
+      "  tandem train digits.toml --out runs/long --resume\n"
       "  tandem train digits.toml --hosts hosts.txt\n"
       "  mpirun -n 4 tandem train digits.toml\n"
       "  tandem train digits.toml --print-job\n"
       "  tandem train digits.toml --json | jq .eval.accuracy");
-  slots.finish[&command] = [&slots]() -> Result<Options> {
-    if (slots.quiet && slots.verbose) {
-      return Error(Code::kInvalidArgument,
-                   "--quiet and --verbose exclude each other; give one of them");
-    }
-    TrainOptions result = slots.train;
-    result.format = format_of(slots);
-    result.detail = slots.quiet     ? Detail::kQuiet
-                    : slots.verbose ? Detail::kVerbose
-                                    : Detail::kNormal;
-    result.limits.start = milliseconds(slots.start_timeout_s);
-    result.limits.silence = milliseconds(slots.timeout_s);
-    return Options(result);
-  };
+  slots.finish[&command] = [&slots] { return finish_train(slots); };
 }
 
 void add_eval(CLI::App& app, Slots& slots) {
@@ -409,6 +475,8 @@ Result<Options> parse_command_line(std::span<const std::string> arguments,
   app.footer(
       "Start here:\n  tandem doctor\n  tandem train JOB.toml\n\nEvery command has its own --help.");
   add_train(app, *slots);
+  add_resume(app, *slots);
+  add_checkpoint(app, *slots);
   add_eval(app, *slots);
   add_predict(app, *slots);
   add_model_commands(app, *slots);

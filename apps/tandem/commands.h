@@ -12,6 +12,7 @@ int predict(const PredictOptions& options, const Surroundings& around);
 int model_summary(const ModelSummaryOptions& options, const Surroundings& around);
 int model_verify(const ModelVerifyOptions& options, const Surroundings& around);
 int model_export(const ModelExportOptions& options, const Surroundings& around);
+int checkpoint(const CheckpointOptions& options, const Surroundings& around);
 int doctor(const DoctorOptions& options, const Surroundings& around);
 int bench_allreduce(const BenchAllReduceOptions& options, const Surroundings& around);
 int job_reference();

@@ -38,7 +38,8 @@ void Display::message(const wire::WorkerMessage& message) {
     show(message.progress());
   } else if (message.has_evaluated() && !quiet()) {
     print(evaluation_line(started_.value_or(wire::Started()), message.evaluated()));
-  } else if (message.has_event() && !quiet()) {
+  } else if (message.has_event() && !quiet() &&
+             (message.event().kind() != "checkpoint" || style_.detail == Detail::kVerbose)) {
     print(fmt::format("{}: {}", message.event().kind(), message.event().detail()));
   }
 }

@@ -193,6 +193,7 @@ std::string remote_script(const TrainOptions& options, const std::vector<Host>& 
   };
   command += fmt::format(" --start-timeout {} --timeout {}", seconds(options.limits.start),
                          seconds(options.limits.silence));
+  if (options.resume) command += " --resume";
   if (options.dry_run) command += " --dry-run";
   if (options.format == Format::kJson) command += " --json";
   if (options.detail == Detail::kQuiet) command += " --quiet";

@@ -28,6 +28,7 @@ struct Dispatch {
   }
   int operator()(const ModelVerifyOptions& options) const { return model_verify(options, around); }
   int operator()(const ModelExportOptions& options) const { return model_export(options, around); }
+  int operator()(const CheckpointOptions& options) const { return checkpoint(options, around); }
   int operator()(const DoctorOptions& options) const { return doctor(options, around); }
   int operator()(const BenchAllReduceOptions& options) const {
     return bench_allreduce(options, around);

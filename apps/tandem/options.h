@@ -17,7 +17,10 @@ enum class Format : std::uint8_t { kText, kJson };
 enum class Detail : std::uint8_t { kQuiet, kNormal, kVerbose };
 
 struct TrainOptions {
-  std::string job;                     // A path, or "-" for stdin.
+  std::string job;                     // A path, or "-" for stdin; "": that of `run`.
+  std::string run;                     // A run directory to go on with.
+  std::optional<std::int64_t> step;    // From its checkpoint of this step.
+  bool resume = false;                 // Go on with what `out` holds, if it holds anything.
   std::vector<std::string> overrides;  // key=value
   std::string out;                     // "": runs/NAME-N.
   std::string worker_binary;           // "": beside this program.
@@ -66,6 +69,18 @@ struct ModelExportOptions {
   std::string format;  // npz, safetensors; "": by the name of `out`.
 };
 
+// What of a run's checkpoints is asked for.
+enum class CheckpointAction : std::uint8_t { kList, kShow, kVerify, kDiff, kPrune };
+
+struct CheckpointOptions {
+  CheckpointAction action = CheckpointAction::kList;
+  std::string run;                    // Its directory.
+  std::optional<std::int64_t> step;   // "": the newest; verify: all.
+  std::optional<std::int64_t> other;  // diff: the second.
+  std::int64_t keep = 1;              // prune.
+  Format format = Format::kText;
+};
+
 struct DoctorOptions {
   std::string worker_binary;
   Format format = Format::kText;
@@ -87,8 +102,9 @@ struct HelpOptions {
   std::string text;
 };
 
-using Options = std::variant<HelpOptions, TrainOptions, EvalOptions, PredictOptions,
-                             ModelSummaryOptions, ModelVerifyOptions, ModelExportOptions,
-                             DoctorOptions, BenchAllReduceOptions, JobReferenceOptions>;
+using Options =
+    std::variant<HelpOptions, TrainOptions, EvalOptions, PredictOptions, ModelSummaryOptions,
+                 ModelVerifyOptions, ModelExportOptions, CheckpointOptions, DoctorOptions,
+                 BenchAllReduceOptions, JobReferenceOptions>;
 
 }  // namespace tandem::cli

@@ -68,6 +68,8 @@ Result<cluster::RunDirectory> make_directory(const TrainOptions& options,
     temporary.emplace(std::move(created));
     return temporary->directory();
   }
+  if (!options.run.empty()) return cluster::RunDirectory::open(options.run);
+  if (request.resume.has_value()) return cluster::RunDirectory::open(options.out);
   if (!options.out.empty()) return cluster::RunDirectory::create_at(options.out);
   return cluster::RunDirectory::create_next("runs", request.parsed.job.name);
 }
@@ -96,9 +98,31 @@ void say_goodbye(const TrainOptions& options, const Surroundings& around,
   writer.finish(kFarewell);
 }
 
+// Where a run goes on, if it does: `tandem resume`, or `tandem train --resume` with a directory
+// that holds a run. One that has no checkpoint yet starts again.
+Result<std::optional<cluster::ResumePoint>> find_resume(const TrainOptions& options) {
+  if (!options.run.empty()) {
+    TANDEM_ASSIGN(const auto directory, cluster::RunDirectory::open(options.run));
+    TANDEM_ASSIGN(cluster::ResumePoint point, cluster::find_resume_point(directory, options.step));
+    return std::optional(std::move(point));
+  }
+  const auto directory = cluster::RunDirectory::open(options.out);
+  if (!options.resume || !directory.ok()) return std::optional<cluster::ResumePoint>();
+  TANDEM_ASSIGN(const bool any, cluster::has_checkpoints(*directory));
+  if (!any) return std::optional(cluster::ResumePoint{});
+  TANDEM_ASSIGN(cluster::ResumePoint point, cluster::find_resume_point(*directory, std::nullopt));
+  return std::optional(std::move(point));
+}
+
 Result<int> run_job(const TrainOptions& options, const Surroundings& around) {
   TANDEM_ASSIGN(std::optional<collective::JoinOptions> place, find_place(around));
-  TANDEM_ASSIGN(LoadedJob loaded, load_job(options.job, overrides_of(options, place)));
+  TANDEM_ASSIGN(std::optional<cluster::ResumePoint> resume, find_resume(options));
+  const std::string job_file = options.run.empty()
+                                   ? options.job
+                                   : (std::filesystem::path(options.run) / "job.toml").string();
+  TANDEM_ASSIGN(LoadedJob loaded, load_job(job_file, overrides_of(options, place)));
+  // What a job.toml in a run directory names is where it was when the run began.
+  if (!options.run.empty()) loaded.base_directory = resume->base_directory;
   const std::string text = job::print(loaded.parsed.job);
   complete(place, loaded.parsed.job, text);
   if (options.print_job) {
@@ -117,17 +141,23 @@ Result<int> run_job(const TrainOptions& options, const Surroundings& around) {
   request.rehearsal = options.dry_run ? cluster::Rehearsal::kDryRun : cluster::Rehearsal::kNo;
   request.version = around.version;
   request.place = place;
+  request.resume = std::move(resume);
 
   // From here on Ctrl-C ends the run in order, so that even a temporary directory is removed.
   TANDEM_ASSIGN(cluster::SignalQueue signals, cluster::SignalQueue::create());
   std::optional<cluster::TemporaryRun> temporary;
   TANDEM_ASSIGN(const cluster::RunDirectory directory, make_directory(options, request, temporary));
+  TANDEM_ASSIGN([[maybe_unused]] const cluster::RunLock lock, cluster::RunLock::take(directory));
   BackgroundWriter writer(STDERR_FILENO);
   Display display(
       request.parsed.job, request.kernels,
       style_of(around, is_follower(place) ? Detail::kQuiet : options.detail),
       {[&writer](Weight weight, std::string_view shown) { return writer.write(weight, shown); },
        [] { return std::chrono::steady_clock::now(); }, terminal_width});
+  if (request.resume && !is_follower(place)) {
+    for (const std::string& refused : request.resume->refused)
+      writer.write(Weight::kLine, fmt::format("warning: {}\n", refused));
+  }
   const cluster::Report report = cluster::run(request, directory, signals, display);
   say_goodbye(options, around, report, directory, display, writer);
   if (!is_follower(place)) print_result(options, report, directory);

@@ -17,7 +17,8 @@ namespace tandem::worker {
 struct TrainOptions {
   std::filesystem::path run_directory;
   std::filesystem::path base_directory;
-  int control = -1;  // The socket to the node.
+  std::filesystem::path resume;  // A checkpoint's directory, or "".
+  int control = -1;              // The socket to the node.
   GroupOptions group;
   train::Rehearsal rehearsal = train::Rehearsal::kNo;
 };

@@ -30,6 +30,7 @@ void add_train(CLI::App& app, Status& status) {
   command->add_option("--run", options->run_directory)->required();
   command->add_option("--base-directory", options->base_directory)->required();
   command->add_option("--control", options->control)->required();
+  command->add_option("--resume", options->resume);
   add_group(*command, options->group);
   const CLI::Option* dry_run = command->add_flag("--dry-run");
   command->callback([options, dry_run, &status] {

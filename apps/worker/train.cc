@@ -40,6 +40,8 @@ Status run(const TrainOptions& options, train::Reporter& reporter, std::string& 
   TANDEM_ASSIGN(request.job, job::parse(text, path.string(), {}));
   request.base_directory = options.base_directory;
   request.run_directory = options.run_directory;
+  request.store = options.run_directory / "checkpoints";
+  request.resume = options.resume;
   request.rehearsal = options.rehearsal;
   // Joining has had its time; the node's limit leaves as much again for loading.
   request.start_patience =

@@ -61,13 +61,6 @@ Status write_and_sync(const std::filesystem::path& temporary, const std::filesys
   return {};
 }
 
-Status sync_directory(const std::filesystem::path& directory) {
-  const Descriptor handle(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (handle.get() < 0) return failed("open directory", directory, errno);
-  if (::fsync(handle.get()) != 0) return failed("sync directory", directory, errno);
-  return {};
-}
-
 // Not blocking: a pipe without a writer would keep open() waiting for ever.
 constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
@@ -120,6 +113,13 @@ Status write_file_atomic(const std::filesystem::path& path,
 Status write_file_atomic(const std::filesystem::path& path, std::string_view content) {
   const std::string_view pieces[] = {content};
   return write_file_atomic(path, pieces);
+}
+
+Status sync_directory(const std::filesystem::path& directory) {
+  const Descriptor handle(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (handle.get() < 0) return failed("open directory", directory, errno);
+  if (::fsync(handle.get()) != 0) return failed("sync directory", directory, errno);
+  return {};
 }
 
 Status create_directories(const std::filesystem::path& path) {

@@ -23,6 +23,9 @@ Status write_file_atomic(const std::filesystem::path& path,
                          std::span<const std::string_view> pieces);
 Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
+// Makes what was created, renamed or removed in the directory last.
+Status sync_directory(const std::filesystem::path& directory);
+
 // Creates the directory and its parents; success when it exists already.
 Status create_directories(const std::filesystem::path& path);
 

@@ -14,6 +14,20 @@ Result<LineFile> LineFile::create(const std::filesystem::path& path) {
   return LineFile(path, std::move(file));
 }
 
+Result<LineFile> LineFile::reopen(const std::filesystem::path& path) {
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!file.is_open()) return system_error(fmt::format("open {}", path.string()), errno);
+  off_t size = ::lseek(file.get(), 0, SEEK_END);
+  for (char last = '\0'; size > 0; --size) {
+    if (::pread(file.get(), &last, 1, size - 1) != 1)
+      return system_error(fmt::format("read {}", path.string()), errno);
+    if (last == '\n') break;
+  }
+  if (size < 0 || ::ftruncate(file.get(), size) != 0)
+    return system_error(fmt::format("shorten {}", path.string()), errno);
+  return LineFile(path, std::move(file), size);
+}
+
 Status LineFile::append(std::string_view line) {
   buffer_.assign(line);
   buffer_ += '\n';

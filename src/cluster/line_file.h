@@ -19,16 +19,19 @@ class LineFile {
   // Creates the file. kInvalidArgument when it exists.
   static Result<LineFile> create(const std::filesystem::path& path);
 
+  // Goes on with a file, or creates it; half a line at its end is taken away.
+  static Result<LineFile> reopen(const std::filesystem::path& path);
+
   // Writes the line and a newline. kOutOfSpace when the disk is full.
   Status append(std::string_view line);
 
  private:
-  LineFile(std::filesystem::path path, Descriptor file)
-      : path_(std::move(path)), file_(std::move(file)) {}
+  LineFile(std::filesystem::path path, Descriptor file, off_t size = 0)
+      : path_(std::move(path)), file_(std::move(file)), size_(size) {}
 
   std::filesystem::path path_;
   Descriptor file_;
-  off_t size_ = 0;
+  off_t size_;
   std::string buffer_;
 };
 

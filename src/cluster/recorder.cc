@@ -1,6 +1,10 @@
 #include "cluster/recorder.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/file.h"
 
 namespace tandem::cluster {
 namespace {
@@ -29,8 +33,31 @@ Result<Recorder> Recorder::create(const RunDirectory& directory, std::int64_t wo
   return Recorder(std::move(metrics), std::move(events), std::move(logs));
 }
 
+Result<Recorder> Recorder::reopen(const RunDirectory& directory, std::int64_t workers) {
+  TANDEM_ASSIGN(LineFile metrics, LineFile::reopen(directory.metrics()));
+  TANDEM_ASSIGN(LineFile events, LineFile::reopen(directory.events()));
+  std::vector<LineFile> logs;
+  for (int worker = 0; worker < workers; ++worker) {
+    TANDEM_ASSIGN(LineFile log, LineFile::reopen(directory.worker_log(worker)));
+    logs.push_back(std::move(log));
+  }
+  Recorder recorder(std::move(metrics), std::move(events), std::move(logs));
+  TANDEM_ASSIGN(const std::string told, read_file(directory.events()));
+  std::istringstream lines(told);
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    const Event event{json.value("t_s", 0.0), json.value("kind", ""), json.value("who", ""),
+                      json.value("detail", ""), std::nullopt};
+    recorder.before_s_ = std::max(recorder.before_s_, event.t_s);
+    if (recorder.events_.size() < kMostEvents) recorder.events_.push_back(event);
+  }
+  return recorder;
+}
+
 double Recorder::elapsed_s() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  return before_s_ +
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
 // Workers compute the same losses; what the first says is recorded.

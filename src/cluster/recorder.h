@@ -28,6 +28,8 @@ class Recorder {
 
   // Creates the files. Times count from now.
   static Result<Recorder> create(const RunDirectory& directory, std::int64_t workers);
+  // Goes on with those of a run that has ended. Times count from its last.
+  static Result<Recorder> reopen(const RunDirectory& directory, std::int64_t workers);
 
   // Each of these fails when the disk does.
   Status message(std::size_t worker, const wire::WorkerMessage& message);
@@ -50,6 +52,7 @@ class Recorder {
   Status record(const wire::Progress& progress);
   Status record(const wire::Evaluated& evaluated);
 
+  double before_s_ = 0;  // Of the run until it ended the last time.
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   LineFile metrics_file_, events_file_;
   std::vector<LineFile> logs_;

@@ -37,6 +37,11 @@ class Listener : public WorkerListener {
   RunView& view_;
 };
 
+// A rank that records nothing.
+bool is_follower(const RunRequest& request) {
+  return request.place.has_value() && request.place->rank > 0;
+}
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -75,6 +80,9 @@ Command worker_command(const RunRequest& request, const RunDirectory& directory)
   const auto join = std::chrono::duration<double>(request.limits.start) * 0.6;
   command.arguments.insert(command.arguments.end(),
                            {"--join-timeout", fmt::format("{:.3f}", join.count())});
+  if (request.resume.has_value() && !request.resume->checkpoint.empty())
+    command.arguments.insert(command.arguments.end(),
+                             {"--resume", request.resume->checkpoint.string()});
   if (request.rehearsal == Rehearsal::kDryRun) command.arguments.emplace_back("--dry-run");
   command.environment =
       worker_environment(request.environment, request.kernels, request.parsed.job.train.threads);
@@ -148,13 +156,18 @@ void add_traffic(Report& report, const Recorder& recorder, std::span<const Worke
   for (const WorkerEnd& end : ends) report.sent.control += end.control_bytes;
 }
 
+Status record_resume(const ResumePoint& point, Recorder& recorder) {
+  for (const std::string& refused : point.refused)
+    TANDEM_TRY(recorder.event("checkpoint_damaged", "user", refused));
+  return recorder.event("resumed", "user", fmt::format("after step {}", point.step));
+}
+
 // Starts the workers, waits for their end and writes both into the report. An Error when there was
 // nothing to wait for.
 Status run_recorded(const RunRequest& request, const RunDirectory& directory,
                     const Meeting& meeting, SignalQueue& signals, RunView& view, Recorder& recorder,
                     Report& report) {
   std::vector<Command> commands;
-  const bool follower = request.place.has_value() && request.place->rank > 0;
   const std::size_t first =
       request.place.has_value() ? static_cast<std::size_t>(request.place->rank) : 0;
   LastWords said{recorder.words(), request.parsed, {}, first};
@@ -162,7 +175,7 @@ Status run_recorded(const RunRequest& request, const RunDirectory& directory,
     commands.push_back(worker_command(request, directory));
     meeting.introduce(worker, commands.back());
     // A follower's directory does not outlive the run.
-    said.log_paths.push_back(follower ? "" : directory.worker_log(worker).string());
+    said.log_paths.push_back(is_follower(request) ? "" : directory.worker_log(worker).string());
   }
   Listener listener(recorder, view);
   TANDEM_ASSIGN(const std::vector<WorkerEnd> ends,
@@ -195,10 +208,14 @@ Report run(const RunRequest& request, const RunDirectory& directory, SignalQueue
   const auto start = std::chrono::steady_clock::now();
   Report report = blank_report(request);
   const auto attempt = [&]() -> Status {
+    const bool reopens = request.resume.has_value() && !is_follower(request);
+    if (reopens) TANDEM_TRY(go_back_to(directory, *request.resume));
     TANDEM_TRY(write_file_atomic(directory.job(), request.job_text));
     TANDEM_ASSIGN(const Meeting meeting,
                   Meeting::create(request.parsed.job.cluster, request.place));
-    TANDEM_ASSIGN(Recorder recorder, Recorder::create(directory, meeting.workers()));
+    TANDEM_ASSIGN(Recorder recorder, reopens ? Recorder::reopen(directory, meeting.workers())
+                                             : Recorder::create(directory, meeting.workers()));
+    if (reopens) TANDEM_TRY(record_resume(*request.resume, recorder));
     Status status = run_recorded(request, directory, meeting, signals, view, recorder, report);
     report.events = recorder.events();
     return status;

@@ -12,6 +12,7 @@
 #include "cluster/node.h"
 #include "cluster/recorder.h"
 #include "cluster/report.h"
+#include "cluster/resume.h"
 #include "cluster/run_directory.h"
 #include "collective/join.h"
 #include "job/parse.h"
@@ -30,6 +31,7 @@ struct RunRequest {
   Limits limits;
   std::optional<collective::JoinOptions> place;  // When this run is one rank of many.
   Rehearsal rehearsal = Rehearsal::kNo;
+  std::optional<ResumePoint> resume;  // Go on with what the directory holds.
   std::string version;
 };
 
@@ -48,8 +50,8 @@ class RunView {
   virtual void lost(std::size_t worker, const std::deque<std::string>& last_lines) = 0;
 };
 
-// Runs the job in `directory`. Never fails as a call: an error is in the report, which is also in
-// the directory unless the disk itself is the error.
+// Runs the job in `directory`, which is locked (RunLock). Never fails as a call: an error is in the
+// report, which is also in the directory unless the disk itself is the error.
 Report run(const RunRequest& request, const RunDirectory& directory, SignalQueue& signals,
            RunView& view);
 

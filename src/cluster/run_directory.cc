@@ -107,6 +107,17 @@ Result<RunDirectory> RunDirectory::create_at(const fs::path& path) {
   return directory;
 }
 
+Result<RunDirectory> RunDirectory::open(const fs::path& path) {
+  RunDirectory directory(path);
+  std::error_code error;
+  if (fs::is_regular_file(directory.job(), error) &&
+      fs::is_directory(directory.checkpoints(), error))
+    return directory;
+  return Error(Code::kNotFound,
+               fmt::format("{} is not the directory of a run: it has no job.toml and checkpoints/",
+                           path.string()));
+}
+
 fs::path RunDirectory::worker_log(int worker) const {
   return path_ / fmt::format("worker-{}.log", worker);
 }

@@ -26,6 +26,9 @@ class RunDirectory {
   // Exactly `path`, which must not exist or be empty.
   static Result<RunDirectory> create_at(const std::filesystem::path& path);
 
+  // One that a run has made. kNotFound when it is none.
+  static Result<RunDirectory> open(const std::filesystem::path& path);
+
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path job() const { return path_ / "job.toml"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }

@@ -49,12 +49,20 @@ struct Cluster {
   std::int64_t bucket_bytes = 0;  // Gradients summed together; 0: what was measured to be best.
 };
 
+struct Checkpoint {
+  std::int64_t every_steps = 0;  // 0: time decides.
+  double every_seconds = 60;     // 0: none but by steps.
+  std::int64_t keep = 3;         // The newest; 0: no checkpoints.
+  std::string best = "none";     // none, loss, accuracy: the best one is kept, too.
+};
+
 struct Job {
   std::string name;
   Model model;
   data::SourceConfig data;
   Train train;
   Cluster cluster;
+  Checkpoint checkpoint;
 
   std::int64_t lanes() const { return cluster.lanes > 0 ? cluster.lanes : cluster.workers; }
 };

@@ -25,6 +25,11 @@ Field cluster() {
   return field<Job, &Job::cluster, path...>();
 }
 
+template <auto... path>
+Field checkpoint() {
+  return field<Job, &Job::checkpoint, path...>();
+}
+
 }  // namespace
 
 std::vector<Word> init_words() {
@@ -225,13 +230,37 @@ std::vector<Key> cluster_keys() {
   };
 }
 
+std::vector<Key> checkpoint_keys() {
+  return {
+      {.path = "checkpoint.every_steps",
+       .field = checkpoint<&Checkpoint::every_steps>(),
+       .meaning = "Steps between two checkpoints; 0: only time decides.",
+       .range = from_to(0, kMostCount)},
+      {.path = "checkpoint.every_seconds",
+       .field = checkpoint<&Checkpoint::every_seconds>(),
+       .meaning = "Seconds between two checkpoints; 0: only steps decide.",
+       .range = from_to(0, 1e9)},
+      {.path = "checkpoint.keep",
+       .field = checkpoint<&Checkpoint::keep>(),
+       .meaning = "How many are kept, the newest; 0: none is written.",
+       .range = from_to(0, kMostCount)},
+      {.path = "checkpoint.best",
+       .field = checkpoint<&Checkpoint::best>(),
+       .meaning = "A checkpoint that is kept beside them: after the evaluation with the best ...",
+       .words = {{"none", "nothing: there is no such one"},
+                 {"loss", "the lowest loss"},
+                 {"accuracy", "the highest accuracy"}}},
+  };
+}
+
 const Schema& job_schema() {
   static const Schema schema([] {
     std::vector<Key> keys = {
         {.path = "name",
          .field = field<Job, &Job::name>(),
          .meaning = "Names the run's directory. Without it: the job file's name without `.toml`."}};
-    for (const std::vector<Key>& part : {model_keys(), data_keys(), train_keys(), cluster_keys()}) {
+    for (const std::vector<Key>& part :
+         {model_keys(), data_keys(), train_keys(), cluster_keys(), checkpoint_keys()}) {
       keys.insert(keys.end(), part.begin(), part.end());
     }
     return keys;

@@ -61,6 +61,12 @@ strategy = "allreduce"
 engine = "auto"
 timeout_s = 60
 bucket_bytes = 0
+
+[checkpoint]
+every_steps = 0
+every_seconds = 60
+keep = 3
+best = "none"
 )");
 }
 

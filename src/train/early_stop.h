@@ -20,12 +20,19 @@ class EarlyStop {
   // Takes note of an evaluation. Returns the reason when training shall end.
   std::optional<std::string> observe(const Evaluation& evaluation);
 
+  // What it remembers, for checkpoints.
+  struct State {
+    std::optional<double> best;  // The larger the better: a loss is negated.
+    std::int64_t bad = 0;        // Evaluations since the best.
+  };
+  const State& state() const { return state_; }
+  void restore(const State& state) { state_ = state; }
+
  private:
   const std::int64_t patience_;
   const std::string metric_;
   const double min_delta_;
-  std::optional<double> best_;  // The larger the better: a loss is negated.
-  std::int64_t bad_ = 0;        // Evaluations since the best.
+  State state_;
 };
 
 }  // namespace tandem::train

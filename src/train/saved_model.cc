@@ -57,17 +57,34 @@ std::string kernel_set() {
   return text;
 }
 
+checkpoint::ModelContent weights_content(const arch::Blueprint& blueprint,
+                                         std::span<const float> parameters,
+                                         std::span<const float> buffers,
+                                         checkpoint::Metadata metadata) {
+  checkpoint::ModelContent content;
+  for (const arch::Slot& slot : blueprint.slots) {
+    const bool trained = slot.kind == arch::SlotKind::kParameter;
+    auto& list = trained ? content.parameters : content.buffers;
+    list.push_back(
+        {slot.name, slot.shape,
+         (trained ? parameters : buffers)
+             .subspan(static_cast<std::size_t>(slot.offset), static_cast<std::size_t>(slot.size))});
+  }
+  content.metadata = std::move(metadata);
+  return content;
+}
+
+checkpoint::Metadata trained_metadata(const job::Job& job, const data::Parts& parts) {
+  return {{kJob, job::print(job)},
+          {kSpec, data::to_json(parts.spec)},
+          {kEncoding, data::to_json(parts.encoding)},
+          {kKernels, kernel_set()}};
+}
+
 Result<std::string> save_trained(const std::filesystem::path& directory, const job::Job& job,
                                  const data::Parts& parts, model::Model& model) {
-  checkpoint::ModelContent content;
-  for (const arch::Slot& slot : model.blueprint().slots) {
-    auto& list = slot.kind == arch::SlotKind::kParameter ? content.parameters : content.buffers;
-    list.push_back({slot.name, slot.shape, values_of(model, slot)});
-  }
-  content.metadata = {{kJob, job::print(job)},
-                      {kSpec, data::to_json(parts.spec)},
-                      {kEncoding, data::to_json(parts.encoding)},
-                      {kKernels, kernel_set()}};
+  const checkpoint::ModelContent content = weights_content(
+      model.blueprint(), model.parameters(), model.buffers(), trained_metadata(job, parts));
   TANDEM_ASSIGN(const checkpoint::Manifest manifest,
                 checkpoint::save_model(directory / checkpoint::kModelFileName, content));
   return manifest.weights_hash;

@@ -21,6 +21,14 @@ namespace tandem::train {
 // blas_core=Haswell ...".
 std::string kernel_set();
 
+// Weights as the contents of a model file, in the blueprint's order; refers to them.
+checkpoint::ModelContent weights_content(const arch::Blueprint& blueprint,
+                                         std::span<const float> parameters,
+                                         std::span<const float> buffers,
+                                         checkpoint::Metadata metadata);
+// What load_trained() needs beside the weights.
+checkpoint::Metadata trained_metadata(const job::Job& job, const data::Parts& parts);
+
 // Writes model.safetensors and its manifest into `directory`; returns the weights' hash.
 Result<std::string> save_trained(const std::filesystem::path& directory, const job::Job& job,
                                  const data::Parts& parts, model::Model& model);

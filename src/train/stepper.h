@@ -38,6 +38,8 @@ class Stepper {
 
   // The lanes that this worker computes.
   collective::LaneRange lanes() const { return hosted_; }
+  // Between steps: for checkpoints.
+  optim::Optimizer& optimizer() { return *optimizer_; }
   // Passed on to the other workers in the next step.
   void wish(Wish wish) { wish_ = wish; }
 

@@ -11,13 +11,16 @@
 #include "base/hash.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/model_file.h"
+#include "checkpoint/store.h"
 #include "data/loader.h"
 #include "data/source.h"
 #include "job/print.h"
 #include "model/model.h"
 #include "optim/schedule.h"
+#include "train/checkpointer.h"
 #include "train/early_stop.h"
 #include "train/evaluate.h"
+#include "train/misfit.h"
 #include "train/recipe.h"
 #include "train/saved_model.h"
 #include "train/stepper.h"
@@ -26,6 +29,9 @@ namespace tandem::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Before the names of the schedule's numbers in a checkpoint.
+const std::string kSchedule = "schedule.";
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -54,7 +60,7 @@ class Training {
   Status prepare() {
     TANDEM_ASSIGN(parts_, data::load(job_.data, request_.base_directory));
     TANDEM_ASSIGN(arch::Blueprint blueprint, make_blueprint());
-    TANDEM_TRY(check_targets());
+    TANDEM_TRY(blame(misfit_of_targets(job_.train, parts_)));
     TANDEM_ASSIGN(Trainable trainable,
                   blame("model.freeze", trainable_ranges(blueprint, job_.model.freeze)));
     TANDEM_ASSIGN(model_,
@@ -65,7 +71,7 @@ class Training {
     if (request_.rehearsal == Rehearsal::kOneStep) {
       length_.total_steps = 1;
     } else {
-      TANDEM_TRY(check_length());
+      TANDEM_TRY(blame(misfit_of_length(job_.train, length_, parts_)));
     }
     TANDEM_ASSIGN(optim::Schedule schedule,
                   optim::Schedule::create(job_.train.schedule, job_.train.optimizer.lr,
@@ -73,7 +79,103 @@ class Training {
     schedule_ = schedule;
     TANDEM_TRY(agree());
     TANDEM_ASSIGN(stepper_, Stepper::create(job_, *model_, std::move(trainable), group_));
+    if (!request_.resume.empty()) TANDEM_TRY(resume());
+    const bool writes = group_.rank() == 0 && request_.rehearsal == Rehearsal::kNo;
+    if (writes && job_.checkpoint.keep > 0) {
+      checkpoint::Metadata place = {{checkpoint::kBaseDirectory, request_.base_directory.string()}};
+      checkpointer_.emplace(request_.store, job_.checkpoint, step_, model_->blueprint(),
+                            trained_metadata(job_, parts_), std::move(place));
+    }
     return {};
+  }
+
+  // Takes over where a checkpoint stands. The first worker reads it for all.
+  Status resume() {
+    Snapshot snapshot;
+    capture(*model_, stepper_->optimizer(), {}, snapshot);
+    // When that fails the others, who wait for it, learn of its end.
+    if (group_.rank() == 0) {
+      TANDEM_ASSIGN(snapshot, read_snapshot(request_.resume, *model_, stepper_->optimizer()));
+    }
+    TANDEM_TRY(share(snapshot, group_, collective::deadline_after(request_.start_patience)));
+    restore(snapshot, *model_, stepper_->optimizer());
+    TANDEM_TRY(take_over(snapshot.numbers));
+    notes_.push_back(fmt::format("goes on after step {}", step_));
+    return {};
+  }
+
+  Numbers position() const {
+    Numbers numbers = {{"step", static_cast<double>(step_)},
+                       {"samples", static_cast<double>(samples_)},
+                       {"train_s", train_s_},
+                       {"loss_sum", loss_sum_},
+                       {"loss_steps", static_cast<double>(loss_steps_)},
+                       {"early_stop.bad", static_cast<double>(early_stop_.state().bad)}};
+    if (early_stop_.state().best) numbers["early_stop.best"] = *early_stop_.state().best;
+    if (best_) {
+      numbers["best.step"] = static_cast<double>(best_->first);
+      numbers["best.value"] = best_->second;
+    }
+    for (const optim::StateValue& value : schedule_->state())
+      numbers[kSchedule + std::string(value.name)] = value.value;
+    return numbers;
+  }
+
+  Status take_over(const Numbers& numbers) {
+    TANDEM_ASSIGN(step_, count(numbers, "step"));
+    TANDEM_ASSIGN(samples_, count(numbers, "samples"));
+    TANDEM_ASSIGN(train_s_, number(numbers, "train_s"));
+    TANDEM_ASSIGN(loss_sum_, number(numbers, "loss_sum"));
+    TANDEM_ASSIGN(loss_steps_, count(numbers, "loss_steps"));
+    EarlyStop::State memory;
+    TANDEM_ASSIGN(memory.bad, count(numbers, "early_stop.bad"));
+    if (numbers.contains("early_stop.best")) memory.best = numbers.at("early_stop.best");
+    early_stop_.restore(memory);
+    if (numbers.contains("best.step")) {
+      best_.emplace();
+      TANDEM_ASSIGN(best_->first, count(numbers, "best.step"));
+      TANDEM_ASSIGN(best_->second, number(numbers, "best.value"));
+    }
+    std::vector<optim::StateValue> schedule;
+    for (const optim::StateValue& value : schedule_->state()) {
+      TANDEM_ASSIGN(const double kept, number(numbers, kSchedule + std::string(value.name)));
+      schedule.push_back({value.name, kept});
+    }
+    return schedule_->restore(schedule);
+  }
+
+  // Takes a checkpoint when it is time, and tells how the last one went.
+  void checkpoint_if_due() {
+    if (!checkpointer_) return;
+    if (wants_best_ || checkpointer_->is_due(step_)) take_checkpoint();
+    if (const auto outcome = checkpointer_->outcome()) {
+      if (outcome->status.ok()) {
+        event("checkpoint",
+              fmt::format("step {}, written in {:.3f} s", outcome->step, outcome->seconds));
+      } else {
+        event("checkpoint_failed", fmt::format("step {}: {}; training goes on", outcome->step,
+                                               outcome->status.error().message()));
+      }
+    }
+  }
+
+  void take_checkpoint() {
+    const auto best = best_ ? std::optional(best_->first) : std::nullopt;
+    if (checkpointer_->take(step_, *model_, stepper_->optimizer(), position(), best))
+      wants_best_ = false;
+  }
+
+  // The last one, however soon after another, so that the run can go on from its end.
+  void checkpoint_the_end() {
+    if (!checkpointer_) return;
+    constexpr std::chrono::milliseconds kLook{100};
+    const auto settle = [&] {
+      while (!checkpointer_->wait(kLook)) beat();
+      checkpoint_if_due();
+    };
+    settle();
+    take_checkpoint();
+    settle();
   }
 
   // Workers that differ in the job, the first weights or the kernels would not compute one truth.
@@ -101,23 +203,6 @@ class Training {
     return {};
   }
 
-  // Probabilities are what binary cross entropy is told.
-  Status check_targets() {
-    if (job_.train.loss.kind != arch::LossKind::kBce || parts_.spec.target != data::Target::kValue)
-      return {};
-    constexpr std::int64_t kBatch = 256;
-    data::Loader loader(*parts_.train, kBatch, 0);
-    while (const data::LoadedBatch* loaded = loader.next()) {
-      for (const float value : loaded->batch.values) {
-        if (value >= 0 && value <= 1) continue;
-        return mistake(
-            "train.loss",
-            fmt::format("bce needs targets from 0 to 1 but the data has {}; use \"mse\"", value));
-      }
-    }
-    return {};
-  }
-
   // Passes a result on; when it is an Error, `key` is what a message shall point at.
   template <typename T>
   Result<T> blame(std::string key, Result<T> result) {
@@ -125,9 +210,10 @@ class Training {
     return result;
   }
 
-  Error mistake(std::string key, std::string message) {
-    key_ = std::move(key);
-    return Error(Code::kInvalidArgument, std::move(message));
+  Status blame(const std::optional<Misfit>& misfit) {
+    if (!misfit) return {};
+    key_ = misfit->key;
+    return Error(Code::kInvalidArgument, misfit->message);
   }
 
   Result<arch::Blueprint> make_blueprint() {
@@ -137,37 +223,6 @@ class Training {
     Result<arch::Blueprint> blueprint = arch::build(job_.model.config, interface, &where);
     return blame(where.layer >= 0 ? fmt::format("model.layers[{}]", where.layer) : "model.kind",
                  std::move(blueprint));
-  }
-
-  // What a schedule or an early stop asks for must happen within the run.
-  Status check_length() {
-    const job::Train& recipe = job_.train;
-    if (recipe.schedule.warmup_steps >= length_.total_steps) {
-      return mistake("train.schedule.warmup_steps",
-                     fmt::format("the warm-up of {} steps is longer than the training of {}; the "
-                                 "rate would never be reached",
-                                 recipe.schedule.warmup_steps, length_.total_steps));
-    }
-    const bool early = recipe.early_stop_patience > 0;
-    const bool plateau = recipe.schedule.kind == optim::ScheduleKind::kPlateau;
-    if (!early && !plateau) return {};
-    const std::string key = early ? "train.early_stop" : "train.schedule";
-    if (parts_.validation->size() == 0 && parts_.test->size() == 0) {
-      return mistake(key,
-                     "it needs evaluations, but there is neither a validation nor a test part; set "
-                     "data.validation");
-    }
-    if (length_.total_steps < length_.steps_per_epoch * recipe.eval_every_epochs) {
-      return mistake(key, fmt::format("it needs evaluations, but the training of {} steps ends "
-                                      "before the first, at step {}",
-                                      length_.total_steps,
-                                      length_.steps_per_epoch * recipe.eval_every_epochs));
-    }
-    if (early && recipe.early_stop_metric == "accuracy" &&
-        parts_.spec.target == data::Target::kValue) {
-      return mistake("train.early_stop.metric", "numbers have no accuracy; use metric = \"loss\"");
-    }
-    return {};
   }
 
   Status start_from_file() {
@@ -218,8 +273,8 @@ class Training {
     const data::Sampler sampler(parts_.train->size(), job_.train.batch, job_.lanes(),
                                 job_.train.seed);
     const collective::LaneRange lanes = stepper_->lanes();
-    data::Loader loader(*parts_.train, sampler, {0, length_.total_steps, lanes.begin, lanes.end},
-                        job_.data.prefetch);
+    data::Loader loader(*parts_.train, sampler,
+                        {step_, length_.total_steps, lanes.begin, lanes.end}, job_.data.prefetch);
     Clock::time_point last_report = Clock::now();
     while (step_ < length_.total_steps && !stopping() && !reason_) {
       TANDEM_TRY(one_step(loader, sampler));
@@ -232,6 +287,7 @@ class Training {
       if (epoch_end && step_ / length_.steps_per_epoch % job_.train.eval_every_epochs == 0) {
         TANDEM_TRY(evaluate_epoch());
       }
+      checkpoint_if_due();
     }
     if (loss_steps_ > 0) report_progress();
     return {};
@@ -287,9 +343,19 @@ class Training {
     if (schedule_->observe(evaluation->loss)) {
       event("rate", fmt::format("learning rate lowered to {:.6g}", schedule_->lr_at(step_)));
     }
+    note_best(*evaluation);
     reason_ = early_stop_.observe(*evaluation);
     if (reason_) event("early_stop", *reason_);
     return {};
+  }
+
+  void note_best(const Evaluation& evaluation) {
+    if (job_.checkpoint.best == "none") return;
+    const double value =
+        job_.checkpoint.best == "accuracy" ? evaluation.accuracy.value_or(0) : -evaluation.loss;
+    if (best_ && value <= best_->second) return;
+    best_ = {step_, value};
+    wants_best_ = true;
   }
 
   // Evaluates and reports it; nothing when the run was asked to stop meanwhile.
@@ -345,6 +411,7 @@ class Training {
     const bool cancelled = stopping();
     wire::WorkerMessage message;
     wire::Finished& finished = *message.mutable_finished();
+    checkpoint_the_end();
     TANDEM_ASSIGN(const std::string hash, save());
     TANDEM_ASSIGN(const std::optional<Evaluation> evaluation, evaluate_test());
     if (evaluation) {
@@ -384,6 +451,7 @@ class Training {
   std::optional<optim::Schedule> schedule_;
   EarlyStop early_stop_;
   Length length_;
+  std::optional<Checkpointer> checkpointer_;  // The first worker's.
   std::vector<std::string> notes_;
 
   bool stopped_ = false;   // The workers agreed to end here.
@@ -393,6 +461,9 @@ class Training {
   double loss_sum_ = 0;                // Since the last progress report.
   std::int64_t loss_steps_ = 0;        // Steps in it.
   std::optional<std::string> reason_;  // Why training shall end early.
+  // After which step, and how good: the larger the better.
+  std::optional<std::pair<std::int64_t, double>> best_;
+  bool wants_best_ = false;  // That one has no checkpoint yet.
   std::optional<std::pair<std::int64_t, Evaluation>>
       last_test_;  // After which step, and what it gave.
   wire::WorkerMessage last_progress_;

@@ -22,12 +22,15 @@ struct TrainRequest {
   job::Job job;
   std::filesystem::path base_directory;  // From which the job's relative paths are taken.
   std::filesystem::path run_directory;   // Where the model goes.
+  std::filesystem::path store;           // Where checkpoints go.
+  std::filesystem::path resume;          // A checkpoint's directory to go on from, or "".
   Rehearsal rehearsal = Rehearsal::kNo;
   // How long the workers wait for each other before the first step.
   std::chrono::milliseconds start_patience = std::chrono::minutes(2);
 };
 
-// Trains until the job ends or `stop` becomes true, saves the model, and reports Finished. Reports
+// Trains until the job ends or `stop` becomes true, saves a last checkpoint and the model, and
+// reports Finished. The first worker alone reads and writes files of the run. Reports
 // something at least once a second as long as batches are shorter than that. An Error when the job
 // does not fit its data, training diverged, or the model could not be saved; it has not been
 // reported. `key` then names the job's key that is to blame ("model.layers[2]"), if one is.

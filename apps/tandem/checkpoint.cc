@@ -1,0 +1,207 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "checkpoint/store.h"
+#include "cluster/resume.h"
+#include "commands.h"
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using checkpoint::Stored;
+
+void print(const Json& json) {
+  print_out(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::uint64_t bytes_in(const fs::path& directory) {
+  std::uint64_t bytes = 0;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::uint64_t size = entry->file_size(error);
+    if (!error) bytes += size;
+  }
+  return bytes;
+}
+
+Result<std::vector<Stored>> stored_in(const std::string& run) {
+  TANDEM_ASSIGN(const auto directory, cluster::RunDirectory::open(run));
+  return checkpoint::list_checkpoints(directory.checkpoints());
+}
+
+// The one of a step, or the newest.
+Result<Stored> find(const std::string& run, std::optional<std::int64_t> step) {
+  TANDEM_ASSIGN(const std::vector<Stored> stored, stored_in(run));
+  for (auto each = stored.rbegin(); each != stored.rend(); ++each) {
+    if (!step || each->step == *step) return *each;
+  }
+  std::string steps;
+  for (const Stored& each : stored) steps += fmt::format(" {}", each.step);
+  return Error(Code::kNotFound, fmt::format("{} has no checkpoint{}; it has those of steps{}", run,
+                                            step ? fmt::format(" of step {}", *step) : "",
+                                            steps.empty() ? " none" : steps));
+}
+
+Status list(const CheckpointOptions& options) {
+  TANDEM_ASSIGN(const std::vector<Stored> stored, stored_in(options.run));
+  if (options.format == Format::kJson) {
+    Json rows = Json::array();
+    for (const Stored& each : stored) {
+      rows.push_back(
+          {{"step", each.step}, {"path", each.path.string()}, {"bytes", bytes_in(each.path)}});
+    }
+    print(rows);
+    return {};
+  }
+  std::string text = fmt::format("{:>12} {:>16}  {}\n", "step", "bytes", "directory");
+  for (const Stored& each : stored) {
+    text += fmt::format("{:>12} {:>16}  {}\n", each.step,
+                        with_commas(static_cast<std::int64_t>(bytes_in(each.path))),
+                        each.path.string());
+  }
+  print_out(stored.empty() ? options.run + " has no checkpoints\n" : text);
+  return {};
+}
+
+Status show(const CheckpointOptions& options) {
+  TANDEM_ASSIGN(const Stored stored, find(options.run, options.step));
+  Json json = {{"step", stored.step}, {"path", stored.path.string()}};
+  for (const std::string_view name : {checkpoint::kModelFileName, checkpoint::kTrainingFileName}) {
+    TANDEM_ASSIGN(const checkpoint::ModelFile file, checkpoint::load_model(stored.path / name));
+    Json tensors = Json::object();
+    for (const checkpoint::Tensor& tensor : file.tensors) tensors[tensor.name] = tensor.shape;
+    Json metadata = file.metadata;
+    if (const auto numbers = file.metadata.find("tandem.training");
+        numbers != file.metadata.end()) {
+      Json parsed = Json::parse(numbers->second, nullptr, /*allow_exceptions=*/false);
+      if (!parsed.is_discarded()) metadata["tandem.training"] = std::move(parsed);
+    }
+    json[std::string(name)] = {{"tensors", tensors}, {"metadata", metadata}};
+    if (name == checkpoint::kModelFileName && file.manifest)
+      json["weights_hash"] = file.manifest->weights_hash;
+  }
+  if (options.format == Format::kJson) {
+    print(json);
+    return {};
+  }
+  std::string text = fmt::format("{}\nstep: {}\nweights_hash: {}\n", stored.path.string(),
+                                 stored.step, json.value("weights_hash", "unknown"));
+  for (const std::string_view name : {checkpoint::kModelFileName, checkpoint::kTrainingFileName}) {
+    text += fmt::format("\n{}\n", name);
+    for (const auto& [tensor, shape] : json[std::string(name)]["tensors"].items())
+      text += fmt::format("  {} {}\n", tensor, shape.dump());
+  }
+  const Json& training = json[std::string(checkpoint::kTrainingFileName)]["metadata"];
+  if (training.contains("tandem.training")) {
+    text += "\n";
+    for (const auto& [key, value] : training["tandem.training"].items())
+      text += fmt::format("{}: {}\n", key, value.is_string() ? value.get<std::string>() : "?");
+  }
+  print_out(text);
+  return {};
+}
+
+// Says of each whether it is whole; the first that is not is the error.
+Status verify(const CheckpointOptions& options) {
+  TANDEM_ASSIGN(std::vector<Stored> stored, stored_in(options.run));
+  if (options.step) {
+    TANDEM_ASSIGN(const Stored one, find(options.run, options.step));
+    stored = {one};
+  }
+  Json rows = Json::array();
+  Status first;
+  for (const Stored& each : stored) {
+    Status whole = checkpoint::verify_checkpoint(each);
+    rows.push_back({{"step", each.step},
+                    {"whole", whole.ok()},
+                    {"reason", whole.ok() ? "" : whole.error().message()}});
+    if (options.format == Format::kText)
+      print_out(fmt::format("step {}: {}\n", each.step, whole.ok() ? "whole" : "damaged"));
+    if (!whole.ok() && first.ok())
+      first = std::move(whole).error().within(fmt::format("step {}", each.step));
+  }
+  if (options.format == Format::kJson) print(rows);
+  return first;
+}
+
+Status diff(const CheckpointOptions& options) {
+  TANDEM_ASSIGN(const Stored one, find(options.run, options.step));
+  TANDEM_ASSIGN(const Stored two, find(options.run, options.other));
+  TANDEM_ASSIGN(const auto a, checkpoint::load_model(one.path / checkpoint::kModelFileName));
+  TANDEM_ASSIGN(const auto b, checkpoint::load_model(two.path / checkpoint::kModelFileName));
+  Json rows = Json::array();
+  std::string text = fmt::format("{:<32} {:>14} {:>14}\n", "tensor", "distance", "largest");
+  for (const checkpoint::Tensor& tensor : a.tensors) {
+    const checkpoint::Tensor* other = b.find(tensor.name);
+    if (other == nullptr || other->values.size() != tensor.values.size()) {
+      return Error(Code::kInvalidArgument,
+                   fmt::format("tensor `{}` is not the same in both", tensor.name));
+    }
+    double squares = 0, largest = 0;
+    for (std::size_t i = 0; i < tensor.values.size(); ++i) {
+      const double apart = static_cast<double>(tensor.values[i]) - other->values[i];
+      squares += apart * apart;
+      largest = std::max(largest, std::abs(apart));
+    }
+    rows.push_back(
+        {{"tensor", tensor.name}, {"distance", std::sqrt(squares)}, {"largest", largest}});
+    text += fmt::format("{:<32} {:>14.6g} {:>14.6g}\n", tensor.name, std::sqrt(squares), largest);
+  }
+  if (options.format == Format::kJson) {
+    print(rows);
+  } else {
+    print_out(text);
+  }
+  return {};
+}
+
+Status prune(const CheckpointOptions& options) {
+  TANDEM_ASSIGN(const auto directory, cluster::RunDirectory::open(options.run));
+  TANDEM_ASSIGN([[maybe_unused]] const auto lock, cluster::RunLock::take(directory));
+  TANDEM_TRY(checkpoint::sweep_store(directory.checkpoints()));
+  TANDEM_ASSIGN(std::vector<Stored> stored, stored_in(options.run));
+  const std::vector<Stored> removed =
+      checkpoint::superfluous(std::move(stored), options.keep, std::nullopt);
+  Json steps = Json::array();
+  for (const Stored& each : removed) {
+    TANDEM_TRY(checkpoint::remove_checkpoint(each));
+    steps.push_back(each.step);
+    if (options.format == Format::kText) print_out(fmt::format("removed step {}\n", each.step));
+  }
+  if (options.format == Format::kJson) print({{"removed", steps}});
+  return {};
+}
+
+Status run(const CheckpointOptions& options) {
+  switch (options.action) {
+    case CheckpointAction::kList:
+      return list(options);
+    case CheckpointAction::kShow:
+      return show(options);
+    case CheckpointAction::kVerify:
+      return verify(options);
+    case CheckpointAction::kDiff:
+      return diff(options);
+    case CheckpointAction::kPrune:
+      return prune(options);
+  }
+  return {};
+}
+
+}  // namespace
+
+int checkpoint(const CheckpointOptions& options, const Surroundings& around) {
+  const Status status = run(options);
+  if (status.ok()) return 0;
+  print_error(around, status.error());
+  return exit_code(status.error().code());
+}
+
+}  // namespace tandem::cli

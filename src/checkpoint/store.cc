@@ -1,0 +1,161 @@
+#include "checkpoint/store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+
+#include "base/file.h"
+
+namespace tandem::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-";
+// Directories that are being written or removed.
+constexpr std::string_view kUnfinished = ".unfinished-";
+
+std::string name_of(std::int64_t step) {
+  return fmt::format("{}{:09}", kPrefix, step);
+}
+
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::string_view digits = name.substr(kPrefix.size());
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  if (error != std::errc() || end != digits.data() + digits.size() || step < 0) return std::nullopt;
+  return step;
+}
+
+Error failed(std::string_view doing, const fs::path& path, int error_number) {
+  return system_error(fmt::format("{} {}", doing, path.string()), error_number);
+}
+
+Result<std::vector<fs::path>> entries_of(const fs::path& store) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  if (!fs::exists(store, error)) return entries;
+  for (fs::directory_iterator entry(store, error), end; !error && entry != end;
+       entry.increment(error))
+    entries.push_back(entry->path());
+  if (error) return failed("list", store, error.value());
+  return entries;
+}
+
+Status erase_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) return failed("remove", path, error.value());
+  return {};
+}
+
+Status move_to(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) return failed("rename onto", to, errno);
+  return {};
+}
+
+fs::path unfinished(const fs::path& path, std::string_view doing) {
+  return path.parent_path() /
+         fmt::format("{}{}-{}-{}", kUnfinished, doing, path.filename().string(), ::getpid());
+}
+
+Status write_new(const fs::path& directory, const fs::path& path, const ModelContent& model,
+                 const ModelContent& training) {
+  std::error_code error;
+  fs::create_directory(directory, error);
+  if (error) return failed("create directory", directory, error.value());
+  TANDEM_ASSIGN([[maybe_unused]] const Manifest weights,
+                save_model(directory / kModelFileName, model));
+  TANDEM_ASSIGN([[maybe_unused]] const Manifest state,
+                save_model(directory / kTrainingFileName, training));
+  if (fs::exists(path, error)) TANDEM_TRY(remove_checkpoint({0, path}));
+  TANDEM_TRY(move_to(directory, path));
+  return sync_directory(path.parent_path());
+}
+
+}  // namespace
+
+Result<std::vector<Stored>> list_checkpoints(const fs::path& store) {
+  TANDEM_ASSIGN(const std::vector<fs::path> entries, entries_of(store));
+  std::vector<Stored> found;
+  for (const fs::path& entry : entries) {
+    if (const auto step = step_of(entry.filename().string())) found.push_back({*step, entry});
+  }
+  std::ranges::sort(found, {}, &Stored::step);
+  return found;
+}
+
+Status verify_checkpoint(const Stored& stored) {
+  for (const std::string_view name : {kModelFileName, kTrainingFileName}) {
+    const Result<Manifest> manifest = verify_model(stored.path / name);
+    if (!manifest.ok()) return Error(Code::kCorrupt, manifest.error().message());
+  }
+  return {};
+}
+
+Result<Choice> choose_checkpoint(const fs::path& store, std::optional<std::int64_t> step) {
+  TANDEM_ASSIGN(std::vector<Stored> found, list_checkpoints(store));
+  std::string steps;
+  for (const Stored& stored : found) steps += fmt::format(" {}", stored.step);
+  if (step) std::erase_if(found, [&](const Stored& stored) { return stored.step != *step; });
+  Choice choice;
+  for (; !found.empty(); found.pop_back()) {
+    const Status whole = verify_checkpoint(found.back());
+    if (whole.ok()) {
+      choice.stored = found.back();
+      return choice;
+    }
+    choice.refused.push_back(fmt::format("the checkpoint of step {} is damaged: {}",
+                                         found.back().step, whole.error().message()));
+  }
+  std::string message =
+      step ? fmt::format(
+                 "{} has no whole checkpoint of step {}; it has those of "
+                 "steps{}",
+                 store.string(), *step, steps.empty() ? " none" : steps)
+           : fmt::format("{} has no whole checkpoint to go on from", store.string());
+  for (const std::string& reason : choice.refused) message += "\n" + reason;
+  return Error(Code::kNotFound, std::move(message));
+}
+
+Status write_checkpoint(const fs::path& store, std::int64_t step, const ModelContent& model,
+                        const ModelContent& training) {
+  const fs::path path = store / name_of(step), directory = unfinished(path, "write");
+  Status written = write_new(directory, path, model, training);
+  if (!written.ok()) {
+    // What failed says more than that its rest could not be removed.
+    [[maybe_unused]] const Status removed = erase_tree(directory);
+  }
+  return written;
+}
+
+Status remove_checkpoint(const Stored& stored) {
+  const fs::path away = unfinished(stored.path, "remove");
+  TANDEM_TRY(erase_tree(away));
+  TANDEM_TRY(move_to(stored.path, away));
+  return erase_tree(away);
+}
+
+Status sweep_store(const fs::path& store) {
+  TANDEM_ASSIGN(const std::vector<fs::path> entries, entries_of(store));
+  for (const fs::path& entry : entries) {
+    if (entry.filename().string().starts_with(kUnfinished)) TANDEM_TRY(erase_tree(entry));
+  }
+  return {};
+}
+
+std::vector<Stored> superfluous(std::vector<Stored> stored, std::int64_t keep,
+                                std::optional<std::int64_t> best) {
+  std::ranges::sort(stored, {}, &Stored::step);
+  const auto kept = std::min(keep, std::ssize(stored));
+  stored.erase(stored.end() - kept, stored.end());
+  std::erase_if(stored, [&](const Stored& each) { return best && each.step == *best; });
+  return stored;
+}
+
+}  // namespace tandem::checkpoint

@@ -1,0 +1,92 @@
+#include "cluster/resume.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/store.h"
+
+namespace tandem::cluster {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<fs::path> base_directory_of(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / checkpoint::kTrainingFileName;
+  TANDEM_ASSIGN(const MappedFile file, MappedFile::open(path));
+  TANDEM_ASSIGN(const checkpoint::Safetensors training,
+                checkpoint::parse_safetensors(file.bytes(), path.string()));
+  const auto found = training.metadata.find(std::string(checkpoint::kBaseDirectory));
+  if (found != training.metadata.end()) return fs::path(found->second);
+  return Error(Code::kCorrupt,
+               fmt::format("{} does not say `{}`", path.string(), checkpoint::kBaseDirectory));
+}
+
+// Lines that are whole and not of a later step.
+std::string lines_until(std::string_view text, std::int64_t step) {
+  std::string kept;
+  for (std::size_t end; (end = text.find('\n')) != std::string_view::npos;
+       text.remove_prefix(end + 1)) {
+    const std::string_view line = text.substr(0, end);
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const bool stays = json.is_object() && json.contains("step") &&
+                       json["step"].is_number_integer() && json["step"].get<std::int64_t>() <= step;
+    if (stays) kept += std::string(line) + "\n";
+  }
+  return kept;
+}
+
+Status cut_metrics(const fs::path& path, std::int64_t step) {
+  const Result<std::string> text = read_file(path);
+  if (!text.ok() && text.error().code() == Code::kNotFound) return {};
+  if (!text.ok()) return text.error();
+  return write_file_atomic(path, lines_until(*text, step));
+}
+
+}  // namespace
+
+Result<ResumePoint> find_resume_point(const RunDirectory& directory,
+                                      std::optional<std::int64_t> step) {
+  TANDEM_ASSIGN(checkpoint::Choice choice,
+                checkpoint::choose_checkpoint(directory.checkpoints(), step));
+  ResumePoint point{choice.stored.path, choice.stored.step, {}, std::move(choice.refused)};
+  TANDEM_ASSIGN(point.base_directory, base_directory_of(point.checkpoint));
+  return point;
+}
+
+Result<bool> has_checkpoints(const RunDirectory& directory) {
+  TANDEM_ASSIGN(const std::vector<checkpoint::Stored> stored,
+                checkpoint::list_checkpoints(directory.checkpoints()));
+  return !stored.empty();
+}
+
+Status go_back_to(const RunDirectory& directory, const ResumePoint& point) {
+  TANDEM_TRY(checkpoint::sweep_store(directory.checkpoints()));
+  TANDEM_ASSIGN(const std::vector<checkpoint::Stored> stored,
+                checkpoint::list_checkpoints(directory.checkpoints()));
+  for (const checkpoint::Stored& each : stored) {
+    if (each.step > point.step) TANDEM_TRY(checkpoint::remove_checkpoint(each));
+  }
+  if (::unlink(directory.report().c_str()) != 0 && errno != ENOENT)
+    return system_error(fmt::format("remove {}", directory.report().string()), errno);
+  return cut_metrics(directory.metrics(), point.step);
+}
+
+Result<RunLock> RunLock::take(const RunDirectory& directory) {
+  const fs::path path = directory.checkpoints();
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!file.is_open()) return system_error(fmt::format("open {}", path.string()), errno);
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return RunLock(std::move(file));
+  if (errno != EWOULDBLOCK) return system_error(fmt::format("lock {}", path.string()), errno);
+  return Error(Code::kInvalidArgument,
+               fmt::format("another tandem is at work in {}; wait for its end, or stop it",
+                           directory.path().string()));
+}
+
+}  // namespace tandem::cluster

@@ -1,0 +1,45 @@
+// Going on with a run that has ended: from which checkpoint, and what of its records stays.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "base/result.h"
+#include "cluster/run_directory.h"
+
+namespace tandem::cluster {
+
+struct ResumePoint {
+  std::filesystem::path checkpoint;  // Its directory; "": from the start.
+  std::int64_t step = 0;
+  std::filesystem::path base_directory;  // From which the job's relative paths are taken.
+  std::vector<std::string> refused;      // Newer checkpoints that are damaged, and how.
+};
+
+// The newest whole checkpoint of a run, or that of `step`. kNotFound when there is none.
+Result<ResumePoint> find_resume_point(const RunDirectory& directory,
+                                      std::optional<std::int64_t> step);
+
+// Whether the run has a checkpoint at all, whole or not.
+Result<bool> has_checkpoints(const RunDirectory& directory);
+
+// Takes away what the run did after the point: later checkpoints, lines of metrics.jsonl, the
+// report. REQUIRES: the directory is locked.
+Status go_back_to(const RunDirectory& directory, const ResumePoint& point);
+
+// One process at a time works in a run directory. Held until its owner ends, also by SIGKILL.
+class RunLock {
+ public:
+  // kInvalidArgument when another process has it.
+  static Result<RunLock> take(const RunDirectory& directory);
+
+ private:
+  explicit RunLock(Descriptor file) : file_(std::move(file)) {}
+  Descriptor file_;
+};
+
+}  // namespace tandem::cluster

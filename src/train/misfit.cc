@@ -1,0 +1,56 @@
+#include "train/misfit.h"
+
+#include <fmt/format.h>
+
+#include "data/loader.h"
+
+namespace tandem::train {
+
+// Probabilities are what binary cross entropy is told.
+std::optional<Misfit> misfit_of_targets(const job::Train& recipe, const data::Parts& parts) {
+  if (recipe.loss.kind != arch::LossKind::kBce || parts.spec.target != data::Target::kValue)
+    return std::nullopt;
+  constexpr std::int64_t kBatch = 256;
+  data::Loader loader(*parts.train, kBatch, 0);
+  while (const data::LoadedBatch* loaded = loader.next()) {
+    for (const float value : loaded->batch.values) {
+      if (value >= 0 && value <= 1) continue;
+      return Misfit{
+          "train.loss",
+          fmt::format("bce needs targets from 0 to 1 but the data has {}; use \"mse\"", value)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Misfit> misfit_of_length(const job::Train& recipe, const Length& length,
+                                       const data::Parts& parts) {
+  if (recipe.schedule.warmup_steps >= length.total_steps) {
+    return Misfit{"train.schedule.warmup_steps",
+                  fmt::format("the warm-up of {} steps is longer than the training of {}; the "
+                              "rate would never be reached",
+                              recipe.schedule.warmup_steps, length.total_steps)};
+  }
+  const bool early = recipe.early_stop_patience > 0;
+  const bool plateau = recipe.schedule.kind == optim::ScheduleKind::kPlateau;
+  if (!early && !plateau) return std::nullopt;
+  const std::string key = early ? "train.early_stop" : "train.schedule";
+  if (parts.validation->size() == 0 && parts.test->size() == 0) {
+    return Misfit{key,
+                  "it needs evaluations, but there is neither a validation nor a test part; set "
+                  "data.validation"};
+  }
+  const std::int64_t first = length.steps_per_epoch * recipe.eval_every_epochs;
+  if (length.total_steps < first) {
+    return Misfit{key, fmt::format("it needs evaluations, but the training of {} steps ends before "
+                                   "the first, at step {}",
+                                   length.total_steps, first)};
+  }
+  if (early && recipe.early_stop_metric == "accuracy" &&
+      parts.spec.target == data::Target::kValue) {
+    return Misfit{"train.early_stop.metric", "numbers have no accuracy; use metric = \"loss\""};
+  }
+  return std::nullopt;
+}
+
+}  // namespace tandem::train
