@@ -117,7 +117,7 @@ TEST_P(GlooEngineOf, SumsInARing) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, GlooEngineOf, testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Ranks, GlooEngineOf, testing::Values(1, 2, 3, 4, 8));
 
 TEST(GlooEngine, ConnectionsDoNotDelaySmallMessages) {
   run_ranks(2, [](Engine&) {

@@ -4,8 +4,10 @@
 #include <sys/wait.h>
 
 #include <cstring>
+#include <thread>
 
 #include "collective/gloo_testing.h"
+#include "collective/group.h"
 
 namespace tandem::collective {
 namespace {
@@ -124,6 +126,25 @@ void expect_survivors_to_say(int signal, Waits waits, Code code, const char* tex
             allowed + 1s);
   ::kill(ranks[kVictim].pid, SIGKILL);
   EXPECT_EQ(::waitpid(ranks[kVictim].pid, nullptr, 0), ranks[kVictim].pid);
+}
+
+// One rank of three calls something else; all must hear that it was this one.
+TEST(GlooEngineFault, ARankThatCallsSomethingElseIsNamed) {
+  const auto server = start_store();
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&, rank] {
+      auto engine = join(rank, 3, server->port());
+      ASSERT_TRUE(engine.ok()) << engine.error().message();
+      Group group(std::move(engine).value());
+      std::vector<float> values(rank == 1 ? 101 : 100);
+      const Status status = group.all_reduce(values, deadline_after(5s));
+      ASSERT_FALSE(status.ok());
+      EXPECT_EQ(status.error().code(), Code::kInvalidArgument) << status.error().message();
+      EXPECT_NE(status.error().message().find("worker 1"), std::string::npos)
+          << status.error().message();
+    });
+  }
 }
 
 TEST(GlooEngineFault, AKilledRankIsNamedByAllWhoWaitForIt) {

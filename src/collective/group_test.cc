@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <string>
 
+#include "base/rng.h"
 #include "collective/testing.h"
 
 namespace tandem::collective {
@@ -66,6 +68,40 @@ TEST(Group, AllReducesEveryTypeSizeAndOperation) {
       check_type<std::int32_t>(group);
       check_type<std::int64_t>(group);
       check_type<std::uint8_t>(group);
+    });
+  }
+}
+
+// Numbers whose sum depends on the order.
+float rough(int rank, std::size_t index) {
+  Rng rng({static_cast<std::uint64_t>(rank), index});
+  return rng.normal() * 1000;
+}
+
+TEST(Group, ARingAgreesWithTheOrderedSumButNotInEveryBit) {
+  for (int size = 1; size <= 8; ++size) {
+    run_shm_ranks(size, [](Group& group) {
+      std::size_t different = 0;
+      for (const std::size_t count : {0UL, 1UL, 777UL, 40001UL}) {
+        std::vector<float> ordered(count), ring;
+        for (std::size_t i = 0; i < count; ++i) ordered[i] = rough(group.rank(), i);
+        ring = ordered;
+        ASSERT_TRUE(group.all_reduce(ordered, soon()).ok());
+        ASSERT_TRUE(
+            group.all_reduce({ring.data(), count, Type::kFloat32}, Op::kSum, Order::kRing, soon())
+                .ok());
+        for (std::size_t i = 0; i < count; ++i) {
+          double exact = 0, size_of_terms = 0;
+          for (int rank = 0; rank < group.size(); ++rank) {
+            exact += rough(rank, i);
+            size_of_terms += std::abs(rough(rank, i));
+          }
+          ASSERT_NEAR(ordered[i], exact, size_of_terms * 1e-6);
+          ASSERT_NEAR(ring[i], exact, size_of_terms * 1e-6);
+          if (ring[i] != ordered[i]) ++different;
+        }
+      }
+      EXPECT_EQ(different > 0, group.size() > 2);
     });
   }
 }
