@@ -195,7 +195,7 @@ Status Group::reduce_scatter(const Operand& operand, std::span<std::byte> mine, 
   TANDEM_CHECK(mine.size() * ranks == operand.bytes());
   auto* data = static_cast<std::byte*>(operand.data);
   if (engine_ == nullptr) {
-    std::memmove(mine.data(), data, mine.size());
+    if (!mine.empty()) std::memmove(mine.data(), data, mine.size());
     return {};
   }
   TANDEM_TRY(agree(
