@@ -22,26 +22,24 @@ double per_second(std::int64_t samples, double seconds) {
 
 }  // namespace
 
-Result<Recorder> Recorder::create(const RunDirectory& directory, std::int64_t workers) {
-  TANDEM_ASSIGN(LineFile metrics, LineFile::create(directory.metrics()));
-  TANDEM_ASSIGN(LineFile events, LineFile::create(directory.events()));
+Result<Recorder> Recorder::with_files(const RunDirectory& directory, std::int64_t workers,
+                                      Result<LineFile> (*open)(const std::filesystem::path&)) {
+  TANDEM_ASSIGN(LineFile metrics, open(directory.metrics()));
+  TANDEM_ASSIGN(LineFile events, open(directory.events()));
   std::vector<LineFile> logs;
   for (int worker = 0; worker < workers; ++worker) {
-    TANDEM_ASSIGN(LineFile log, LineFile::create(directory.worker_log(worker)));
+    TANDEM_ASSIGN(LineFile log, open(directory.worker_log(worker)));
     logs.push_back(std::move(log));
   }
   return Recorder(std::move(metrics), std::move(events), std::move(logs));
 }
 
+Result<Recorder> Recorder::create(const RunDirectory& directory, std::int64_t workers) {
+  return with_files(directory, workers, LineFile::create);
+}
+
 Result<Recorder> Recorder::reopen(const RunDirectory& directory, std::int64_t workers) {
-  TANDEM_ASSIGN(LineFile metrics, LineFile::reopen(directory.metrics()));
-  TANDEM_ASSIGN(LineFile events, LineFile::reopen(directory.events()));
-  std::vector<LineFile> logs;
-  for (int worker = 0; worker < workers; ++worker) {
-    TANDEM_ASSIGN(LineFile log, LineFile::reopen(directory.worker_log(worker)));
-    logs.push_back(std::move(log));
-  }
-  Recorder recorder(std::move(metrics), std::move(events), std::move(logs));
+  TANDEM_ASSIGN(Recorder recorder, with_files(directory, workers, LineFile::reopen));
   TANDEM_ASSIGN(const std::string told, read_file(directory.events()));
   std::istringstream lines(told);
   for (std::string line; std::getline(lines, line);) {

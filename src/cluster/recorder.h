@@ -48,6 +48,9 @@ class Recorder {
         logs_(std::move(logs)),
         words_(logs_.size()) {}
 
+  // Each file by `open`: LineFile's create() or reopen().
+  static Result<Recorder> with_files(const RunDirectory& directory, std::int64_t workers,
+                                     Result<LineFile> (*open)(const std::filesystem::path&));
   Status record_news(const wire::WorkerMessage& message);
   Status record(const wire::Progress& progress);
   Status record(const wire::Evaluated& evaluated);

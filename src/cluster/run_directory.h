@@ -5,8 +5,9 @@
 //   events.jsonl    a line per event                          report.json    the result; written
 //   last, atomically
 //
-// A directory is claimed atomically, so two runs never share one, and nothing that exists is ever
-// overwritten. docs/report.md describes the files. Plain values; any thread.
+// A directory is claimed atomically, so two runs never share one, and nothing that exists is
+// overwritten, except by the run itself when it goes on (cluster/resume.h). docs/report.md
+// describes the files. Plain values; any thread.
 #pragma once
 
 #include <filesystem>
