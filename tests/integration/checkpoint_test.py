@@ -38,7 +38,9 @@ class Checkpoints(TandemTest):
 
     def told(self, run):
         lines = map(json.loads, (self.scratch / run / "metrics.jsonl").read_text().splitlines())
-        return [(line["kind"], line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
+        # A run that ended and was told to go on has judgements of the test part in between.
+        return [(line["part"], line["step"], line["loss"]) for line in lines
+                if line["kind"] == "eval" and (line["part"] == "validation" or line["step"] == STEPS)]
 
     def undisturbed(self):
         self.tandem("train", self.job, "--out", "truth", "-q")
@@ -82,13 +84,22 @@ class Checkpoints(TandemTest):
         self.tandem("resume", "run", "-q")
         self.assert_same("run")
 
-    def test_a_finished_run_rolls_back_and_grows(self):
-        self.tandem("train", self.job, "--out", "run", "-q", "checkpoint.keep=100")
-        # One that is due while another is being written comes later.
+    def train_in_thirds(self):
+        """A run with checkpoints at its thirds: those of every 40 steps may come late on a slow disk."""
+        self.tandem("train", self.job, "--out", "run", "-q", "checkpoint.keep=100", "train.epochs=2")
+        for epochs in (4, 6):
+            self.tandem("resume", "run", "-q", f"train.epochs={epochs}")
         steps = self.steps("run")
-        self.assertEqual((steps[0], steps[-1]), (40, STEPS))
-        self.tandem("resume", "run", "--step", steps[1], "-q")
-        self.assertEqual(self.steps("run")[:2], steps[:2])
+        self.assertLess({STEPS // 3, STEPS // 3 * 2, STEPS}, set(steps))
+        return steps
+
+    def test_a_finished_run_rolls_back_and_grows(self):
+        steps = self.train_in_thirds()
+        self.assertEqual(steps[0], 40)
+        back = STEPS // 3
+        self.tandem("resume", "run", "--step", back, "-q")
+        kept = [step for step in steps if step <= back]
+        self.assertEqual(self.steps("run")[:len(kept)], kept)
         self.assert_same("run")
         self.tandem("resume", "run", "train.epochs=7", "-q")
         self.assertEqual(self.report("run")["steps"], STEPS // 6 * 7)
@@ -97,7 +108,7 @@ class Checkpoints(TandemTest):
         self.assertEqual(self.report("run")["weights_hash"], self.report("truth")["weights_hash"])
 
     def test_damaged_checkpoints_are_passed_over_and_named(self):
-        self.tandem("train", self.job, "--out", "run", "-q", "checkpoint.keep=100")
+        self.train_in_thirds()
         store = self.scratch / "run/checkpoints"
         newest, next_newest, *_ = sorted(store.glob("step-*"), reverse=True)
         weights = newest / "model.safetensors"
