@@ -7,7 +7,7 @@
 
 #include "checks.h"
 #include "cluster/environment.h"
-#include "cluster/node.h"
+#include "cluster/run_workers.h"
 #include "commands.h"
 
 namespace tandem::cli {

@@ -13,7 +13,7 @@
 #include "background_writer.h"
 #include "base/file.h"
 #include "cluster/meeting.h"
-#include "cluster/node.h"
+#include "cluster/run_workers.h"
 
 namespace tandem::cli {
 namespace {

@@ -19,6 +19,9 @@ struct TrainOptions {
   std::filesystem::path base_directory;
   std::filesystem::path resume;  // A checkpoint's directory, or "".
   int control = -1;              // The socket to the node.
+  // The node tells the places on the socket; else `group` and `resume` are all there is.
+  bool placed_by_node = false;
+  int number = 0;  // What the node calls this worker; for those who look at the list of processes.
   GroupOptions group;
   train::Rehearsal rehearsal = train::Rehearsal::kNo;
 };

@@ -17,14 +17,18 @@ std::string host_name() {
 
 }  // namespace
 
+std::string token() {
+  const char* value = std::getenv("TANDEM_TOKEN");
+  return value == nullptr ? "" : value;
+}
+
 Result<collective::Group> join_group(const GroupOptions& options) {
   if (options.join.size == 1) return collective::Group();
   const auto patience =
       std::chrono::milliseconds(static_cast<std::int64_t>(options.patience_s * 1000));
   if (options.arena < 0) {
     collective::JoinOptions join = options.join;
-    const char* token = std::getenv("TANDEM_TOKEN");
-    join.token = token == nullptr ? "" : token;
+    join.token = token();
     join.patience = patience;
     return collective::join(join);
   }

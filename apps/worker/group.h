@@ -12,6 +12,10 @@ struct GroupOptions {
   double patience_s = 72;  // Until all workers are there.
 };
 
+// What the members of a group prove themselves with to each other's store; not an argument, which
+// every user of the machine could read.
+std::string token();
+
 // Returns when all workers are there.
 Result<collective::Group> join_group(const GroupOptions& options);
 

@@ -31,6 +31,8 @@ void add_train(CLI::App& app, Status& status) {
   command->add_option("--base-directory", options->base_directory)->required();
   command->add_option("--control", options->control)->required();
   command->add_option("--resume", options->resume);
+  command->add_flag("--placed-by-node", options->placed_by_node);
+  command->add_option("--number", options->number);
   add_group(*command, options->group);
   const CLI::Option* dry_run = command->add_flag("--dry-run");
   command->callback([options, dry_run, &status] {

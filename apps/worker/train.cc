@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "commands.h"
 #include "job/parse.h"
+#include "places.h"
 #include "train/trainer.h"
 #include "wire/frame.h"
 
@@ -41,17 +42,24 @@ Status run(const TrainOptions& options, train::Reporter& reporter, std::string& 
   request.base_directory = options.base_directory;
   request.run_directory = options.run_directory;
   request.store = options.run_directory / "checkpoints";
-  request.resume = options.resume;
   request.rehearsal = options.rehearsal;
   // Joining has had its time; the node's limit leaves as much again for loading.
   request.start_patience =
       std::chrono::milliseconds(static_cast<std::int64_t>(options.group.patience_s * 500));
+  const auto take_orders = [] {
+    struct sigaction action {};
+    action.sa_handler = [](int) { stop_asked = true; };
+    ::sigaction(SIGTERM, &action, nullptr);
+  };
+  if (options.placed_by_node) {
+    NodePlaces places(options.control, token(), stop_asked, take_orders);
+    return train::train(request, places, reporter, stop_asked, key);
+  }
   // Until the others are there, there is nothing to end in order: SIGTERM simply ends the process.
   TANDEM_ASSIGN(collective::Group group, join_group(options.group));
-  struct sigaction action {};
-  action.sa_handler = [](int) { stop_asked = true; };
-  ::sigaction(SIGTERM, &action, nullptr);
-  return train::train(request, group, reporter, stop_asked, key);
+  take_orders();
+  train::OnePlace place({std::move(group), options.resume});
+  return train::train(request, place, reporter, stop_asked, key);
 }
 
 }  // namespace

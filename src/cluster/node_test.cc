@@ -1,5 +1,3 @@
-#include "cluster/node.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -12,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/run_workers.h"
 #include "cluster/testing.h"
 
 namespace tandem::cluster {

@@ -10,11 +10,6 @@
 namespace tandem::cluster {
 namespace {
 
-std::string place(const std::optional<wire::Progress>& progress) {
-  if (!progress.has_value()) return "before its first step";
-  return fmt::format("at step {}, epoch {}", progress->step(), progress->epoch() + 1);
-}
-
 std::string_view advice(int signal) {
   switch (signal) {
     case SIGKILL:
@@ -40,12 +35,6 @@ Code code_named(std::string_view name) {
     if (to_string(static_cast<Code>(i)) == name) return static_cast<Code>(i);
   }
   return Code::kInternal;
-}
-
-RunStatus status_named(std::string_view name) {
-  if (name == "converged") return RunStatus::kConverged;
-  if (name == "cancelled") return RunStatus::kCancelled;
-  return RunStatus::kFinished;
 }
 
 Outcome failed(Error error) {
@@ -92,7 +81,7 @@ Outcome timed_out(const Subject& worker, const Limits& limits) {
                       fmt::format("{} said nothing for {} {} and was killed.\n"
                                   "If a step takes that long, give it longer with --timeout.{}",
                                   worker.name(), human_seconds(seconds(limits.silence)),
-                                  place(worker.words.progress), worker.log())));
+                                  place_of(worker.words.progress), worker.log())));
 }
 
 Outcome lost(const Subject& worker, const std::string& witness) {
@@ -103,13 +92,13 @@ Outcome lost(const Subject& worker, const std::string& witness) {
     outcome =
         failed(Error(Code::kPeerLost,
                      fmt::format("{} was killed by signal {} ({}) {}.\n{}{}.{}", who, exit.number,
-                                 signal_name(exit.number), place(worker.words.progress), witness,
+                                 signal_name(exit.number), place_of(worker.words.progress), witness,
                                  advice(exit.number), worker.log())));
   } else {
     outcome = failed(
         Error(Code::kPeerLost,
               fmt::format("{} ended with exit code {} {} without reporting a result.\n{}{}", who,
-                          exit.number, place(worker.words.progress), witness, worker.log())));
+                          exit.number, place_of(worker.words.progress), witness, worker.log())));
   }
   outcome.lost = worker.index;
   return outcome;
@@ -123,12 +112,6 @@ std::string witness_of(const LastWords& said) {
       return fmt::format("{} says: {}.\n", worker_name(said.first + i), failed->message());
   }
   return "";
-}
-
-// That a worker failed because another did.
-bool is_echo(const wire::Failed& words) {
-  const Code code = code_named(words.code());
-  return code == Code::kPeerLost || code == Code::kTimeout;
 }
 
 // All ended; every worker must have come to the same weights.
@@ -148,6 +131,34 @@ Outcome finished(std::span<const Words> words) {
 
 }  // namespace
 
+std::string place_of(const std::optional<wire::Progress>& progress) {
+  if (!progress.has_value()) return "before its first step";
+  return fmt::format("at step {}, epoch {}", progress->step(), progress->epoch() + 1);
+}
+
+std::string describe_end(const WorkerEnd& end, const Words& words) {
+  const std::string place = place_of(words.progress);
+  if (end.cause == Cause::kSilence)
+    return fmt::format("said nothing for too long {} and was killed", place);
+  if (end.cause == Cause::kStartTimeout) return "did not load its job and data in time";
+  if (end.exit.by_signal) {
+    return fmt::format("was killed by signal {} ({}) {}", end.exit.number,
+                       signal_name(end.exit.number), place);
+  }
+  return fmt::format("ended with exit code {} {}", end.exit.number, place);
+}
+
+bool is_echo(const wire::Failed& words) {
+  const Code code = code_named(words.code());
+  return code == Code::kPeerLost || code == Code::kTimeout;
+}
+
+RunStatus status_named(std::string_view name) {
+  if (name == "converged") return RunStatus::kConverged;
+  if (name == "cancelled") return RunStatus::kCancelled;
+  return RunStatus::kFinished;
+}
+
 Outcome judge(std::span<const WorkerEnd> ends, const Limits& limits, const LastWords& said) {
   const auto subject = [&](std::size_t i) {
     return Subject{i, said.first + i, ends[i], said.words[i], said.log_paths[i]};
@@ -163,7 +174,7 @@ Outcome judge(std::span<const WorkerEnd> ends, const Limits& limits, const LastW
   for (std::size_t i = 0; i < ends.size(); ++i) {
     if (ends[i].cause != Cause::kCancelled) continue;
     return {RunStatus::kCancelled,
-            fmt::format("cancelled by the user {}", place(said.words[0].progress)), std::nullopt,
+            fmt::format("cancelled by the user {}", place_of(said.words[0].progress)), std::nullopt,
             std::nullopt};
   }
   for (const Words& words : said.words) {

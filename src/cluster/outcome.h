@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -29,6 +30,15 @@ struct LastWords {
   std::vector<std::string> log_paths;  // "": there is none.
   std::size_t first = 0;               // The number of the first of these workers in the whole run.
 };
+
+// "at step 7, epoch 2", or that there was none yet.
+std::string place_of(const std::optional<wire::Progress>& progress);
+// "was killed by signal 9 (SIGKILL) at step 7, epoch 2".
+std::string describe_end(const WorkerEnd& end, const Words& words);
+// That a worker failed because another did.
+bool is_echo(const wire::Failed& words);
+// The reverse of to_string(), for what a worker may say.
+RunStatus status_named(std::string_view name);
 
 // Of several workers that failed, the one that the others only missed is to blame.
 Outcome judge(std::span<const WorkerEnd> ends, const Limits& limits, const LastWords& said);

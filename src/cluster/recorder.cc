@@ -46,7 +46,9 @@ Result<Recorder> Recorder::reopen(const RunDirectory& directory, std::int64_t wo
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) continue;
     const Event event{json.value("t_s", 0.0), json.value("kind", ""), json.value("who", ""),
-                      json.value("detail", ""), std::nullopt};
+                      json.value("detail", ""),
+                      json.contains("recovered_ms") ? std::optional(json.value("recovered_ms", 0.0))
+                                                    : std::nullopt};
     recorder.before_s_ = std::max(recorder.before_s_, event.t_s);
     if (recorder.events_.size() < kMostEvents) recorder.events_.push_back(event);
   }
@@ -58,9 +60,26 @@ double Recorder::elapsed_s() const {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-// Workers compute the same losses; what the first says is recorded.
+Status Recorder::add_worker(const RunDirectory& directory) {
+  // A run that goes on may have had a worker of this number before.
+  TANDEM_ASSIGN(LineFile log,
+                LineFile::reopen(directory.worker_log(static_cast<int>(logs_.size()))));
+  logs_.push_back(std::move(log));
+  words_.emplace_back();
+  return {};
+}
+
+Status Recorder::go_back_to(const RunDirectory& directory, const ResumePoint& point) {
+  TANDEM_TRY(cluster::go_back_to(directory, point));
+  TANDEM_ASSIGN(metrics_file_, LineFile::reopen(directory.metrics()));
+  recorded_.reset();
+  tested_.reset();
+  return {};
+}
+
+// Workers compute the same losses; what one says is recorded.
 Status Recorder::message(std::size_t worker, const wire::WorkerMessage& message) {
-  Status status = worker == 0 ? record_news(message) : Status();
+  Status status = worker == speaker_ ? record_news(message) : Status();
   Words& words = words_[worker];
   if (message.has_progress()) words.progress = message.progress();
   if (message.has_finished()) words.finished = message.finished();
@@ -75,8 +94,12 @@ Status Recorder::record_news(const wire::WorkerMessage& message) {
     case wire::WorkerMessage::kEvaluated:
       return record(message.evaluated());
     case wire::WorkerMessage::kEvent:
-      return event(message.event().kind(), worker_name(0), message.event().detail());
-    case wire::WorkerMessage::kStarted:   // A run that has started shows it by what follows.
+      return event(message.event().kind(), worker_name(speaker_), message.event().detail());
+    case wire::WorkerMessage::kStarted:  // A run that has started shows it by what follows.
+    case wire::WorkerMessage::kWaiting:  // These are between the worker and whoever places it.
+    case wire::WorkerMessage::kPlaced:
+    case wire::WorkerMessage::kLeft:
+    case wire::WorkerMessage::kPlace:
     case wire::WorkerMessage::kFinished:  // The report tells these.
     case wire::WorkerMessage::kFailed:
     case wire::WorkerMessage::BODY_NOT_SET:  // Of a newer worker; nothing here depends on it.
@@ -89,10 +112,10 @@ Status Recorder::record(const wire::Progress& progress) {
   // A worker says something at least once a second while it trains, evaluates and saves; with
   // nothing new to say it repeats its last Progress. That shows that it lives and is no new
   // measurement.
-  const auto& last = words_[0].progress;
-  const bool repeated =
-      last.has_value() && last->step() == progress.step() && last->epoch() == progress.epoch();
+  const bool repeated = recorded_.has_value() && recorded_->step() == progress.step() &&
+                        recorded_->epoch() == progress.epoch();
   if (repeated) return {};
+  recorded_ = progress;
   return metrics_file_.append(one_line(
       {{"t_s", elapsed_s()},
        {"kind", "train"},
@@ -122,12 +145,15 @@ Status Recorder::line(std::size_t worker, std::string_view text) {
   return logs_[worker].append(text);
 }
 
-Status Recorder::event(std::string_view kind, std::string_view who, std::string_view detail) {
+Status Recorder::event(std::string_view kind, std::string_view who, std::string_view detail,
+                       std::optional<double> recovered_ms) {
   const Event event{elapsed_s(), std::string(kind), std::string(who), std::string(detail),
-                    std::nullopt};
+                    recovered_ms};
   if (events_.size() < kMostEvents) events_.push_back(event);
-  return events_file_.append(one_line(
-      {{"t_s", event.t_s}, {"kind", event.kind}, {"who", event.who}, {"detail", event.detail}}));
+  Json json = {
+      {"t_s", event.t_s}, {"kind", event.kind}, {"who", event.who}, {"detail", event.detail}};
+  if (recovered_ms) json["recovered_ms"] = *recovered_ms;
+  return events_file_.append(one_line(json));
 }
 
 }  // namespace tandem::cluster

@@ -1,4 +1,4 @@
-// Keeps what workers say: metrics.jsonl and events.jsonl from worker 0, which speaks for all,
+// Keeps what workers say: metrics.jsonl and events.jsonl from the one that speaks for all,
 // worker-N.log of each as it comes, and the numbers of the report. It also keeps the last lines of
 // each log, for the message about a worker that died. Belongs to one thread.
 #pragma once
@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "cluster/line_file.h"
 #include "cluster/report.h"
+#include "cluster/resume.h"
 #include "cluster/run_directory.h"
 #include "cluster/words.h"
 #include "wire/frame.h"
@@ -31,10 +32,19 @@ class Recorder {
   // Goes on with those of a run that has ended. Times count from its last.
   static Result<Recorder> reopen(const RunDirectory& directory, std::int64_t workers);
 
+  // For one more worker, which gets the next number. `directory` is create()'s.
+  Status add_worker(const RunDirectory& directory);
+  // Takes away what was recorded after the point (cluster/resume.h).
+  Status go_back_to(const RunDirectory& directory, const ResumePoint& point);
+  // Whose news are recorded from now on; at first worker 0's.
+  void set_speaker(std::size_t worker) { speaker_ = worker; }
+  std::size_t speaker() const { return speaker_; }
+
   // Each of these fails when the disk does.
   Status message(std::size_t worker, const wire::WorkerMessage& message);
   Status line(std::size_t worker, std::string_view text);
-  Status event(std::string_view kind, std::string_view who, std::string_view detail);
+  Status event(std::string_view kind, std::string_view who, std::string_view detail,
+               std::optional<double> recovered_ms = {});
 
   double elapsed_s() const;
   const std::vector<Words>& words() const { return words_; }  // By worker.
@@ -60,6 +70,8 @@ class Recorder {
   LineFile metrics_file_, events_file_;
   std::vector<LineFile> logs_;
   std::vector<Words> words_;
+  std::size_t speaker_ = 0;
+  std::optional<wire::Progress> recorded_;  // The last in metrics.jsonl.
   std::optional<wire::Evaluated> tested_;
   std::vector<Event> events_;
 };

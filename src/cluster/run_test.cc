@@ -86,7 +86,8 @@ TEST_F(Run, LeavesAWholeDirectory) {
   const fs::path run = scratch.path() / "run";
   EXPECT_EQ(content_of(run / "job.toml"), "name = \"sample\"\n");
   EXPECT_EQ(content_of(run / "worker-0.log"),
-            fmt::format("train --run {} --control 3 --base-directory {} --join-timeout 72.000\n",
+            fmt::format("train --run {} --control 3 --base-directory {} --join-timeout 72.000 "
+                        "--placed-by-node --number 0\n",
                         run.string(), scratch.path().string()));
   const std::string metrics = content_of(run / "metrics.jsonl");
   EXPECT_EQ(std::ranges::count(metrics, '\n'), 2) << "a repeated Progress is no new line";
@@ -114,7 +115,17 @@ TEST_F(Run, AKilledWorkerStillLeavesAReport) {
   EXPECT_EQ(json["steps"], 7);
   EXPECT_EQ(json["cluster"]["workers"], (Json{{"start", 1}, {"end", 0}}));
   EXPECT_EQ(json["events"][0]["kind"], "lost");
+  const auto is_loss = [](const Json& event) { return event["kind"] == "lost"; };
+  EXPECT_EQ(std::ranges::count_if(json["events"], is_loss), 3) << "it was replaced twice";
   EXPECT_EQ(view.lines, std::vector<std::string>{"the last line"});
+}
+
+TEST_F(Run, AWorkerThatMayNotBeReplacedEndsTheRun) {
+  parsed.job.cluster.max_restarts = 0;
+  const Report report =
+      run_script(frames({started_message(), progress_message(7, 0)}) + "kill -9 $$");
+  EXPECT_EQ(exit_code(report), exit_code(Code::kPeerLost));
+  EXPECT_EQ(written("report.json")["events"].size(), 1U);
 }
 
 TEST_F(Run, AMistakeThatTheWorkerFindsIsReportedAtTheUsersOwnText) {

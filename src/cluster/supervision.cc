@@ -62,6 +62,10 @@ Order Supervision::tick(TimePoint now) {
   return kill(Cause::kNone);
 }
 
+Order Supervision::abandon() {
+  return state_ == State::kKilled ? Order::kNothing : kill(Cause::kNone);
+}
+
 Order Supervision::kill(Cause cause) {
   if (cause_ == Cause::kNone && (state_ == State::kStarting || state_ == State::kRunning))
     cause_ = cause;

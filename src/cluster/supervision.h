@@ -54,6 +54,8 @@ class Supervision {
 
   // The worker shall end. The first call asks it to; another kills it.
   Order stop(Cause cause, TimePoint now);
+  // It is of no more use: kills it at once, for no cause of its own.
+  Order abandon();
   // Time passed. A worker that started too late, fell silent or outlived its grace is killed.
   Order tick(TimePoint now);
 

@@ -20,7 +20,7 @@ constexpr int kChunksATurn = 16;
 }  // namespace
 
 WatchedWorker::WatchedWorker(int number, Child child, std::string first_line, const Limits& limits,
-                             WorkerListener& listener)
+                             NodeListener& listener)
     : number_(number),
       child_(std::move(child)),
       listener_(listener),
@@ -58,6 +58,7 @@ void WatchedWorker::look() {
     end_.exit = *exit;
     end_.cause = supervision_.cause();
     end_.order = order_;
+    end_.badly = !said_finished_ && *exit != Exit{};
     return;
   }
   obey(supervision_.tick(steady_clock::now()));
@@ -65,6 +66,17 @@ void WatchedWorker::look() {
 
 void WatchedWorker::stop(Cause cause) {
   if (!ended_) obey(supervision_.stop(cause, steady_clock::now()));
+}
+
+void WatchedWorker::kill() {
+  if (!ended_) obey(supervision_.abandon());
+}
+
+void WatchedWorker::tell(const wire::WorkerMessage& message) {
+  // Its buffer holds thousands of messages, so nothing waits; one that has just ended is noticed by
+  // its exit.
+  const Status status = wire::send(child_.control(), message, std::chrono::milliseconds(100));
+  if (!status.ok() && status.error().code() == Code::kTimeout) kill();
 }
 
 void WatchedWorker::expect_end() {

@@ -17,7 +17,7 @@ namespace tandem::cluster {
 class WatchedWorker {
  public:
   WatchedWorker(int number, Child child, std::string first_line, const Limits& limits,
-                WorkerListener& listener);
+                NodeListener& listener);
 
   // What to wait for; nothing once it has ended.
   void add_descriptors(std::vector<pollfd>& entries) const;
@@ -26,11 +26,12 @@ class WatchedWorker {
   // Reads what there is, notices the end and keeps deadlines.
   void look();
   bool has_ended() const { return ended_; }
-  // Whether it ended before its work was done.
-  bool ended_badly() const { return ended_ && !said_finished_ && end_.exit != Exit{}; }
   WorkerEnd take_end() && { return std::move(end_); }
 
   void stop(Cause cause);
+  void kill();
+  // One that does not read what it is told is ended.
+  void tell(const wire::WorkerMessage& message);
   // Another ended badly: it has a moment to notice and say so.
   void expect_end();
   void suspend() const { child_.signal(SIGSTOP); }
@@ -53,7 +54,7 @@ class WatchedWorker {
 
   const int number_;
   Child child_;
-  WorkerListener& listener_;
+  NodeListener& listener_;
   Supervision supervision_;
   const std::string first_line_;
   wire::FrameReader frames_;

@@ -135,7 +135,7 @@ class Joining {
     membership_.generation = options_.generation;
     membership_.members.clear();
     for (int rank = 0; rank < options_.size; ++rank) {
-      auto card = store_->get(key("rank", rank), deadline_);
+      auto card = await(key("rank", rank));
       if (!card.ok() && card.error().code() == Code::kTimeout) {
         return Error(Code::kTimeout,
                      fmt::format("rank {} of {} has not come within {:.1f} s; was it started, and "
@@ -152,11 +152,23 @@ class Joining {
     return everybody_has_read();
   }
 
+  Result<std::vector<std::byte>> await(const std::string& name) {
+    if (!options_.abandoned) return store_->get(name, deadline_);
+    constexpr std::chrono::milliseconds kLook{50};
+    for (;;) {
+      const Deadline until = std::min(deadline_, deadline_after(kLook));
+      auto value = store_->get(name, until);
+      if (value.ok() || value.error().code() != Code::kTimeout || until == deadline_) return value;
+      if (options_.abandoned())
+        return Error(Code::kPeerLost, "the group was given up before all were there");
+    }
+  }
+
   // What follows may fail at rank 0, and the store with it: not before all know as much as it does.
   Status everybody_has_read() {
     TANDEM_TRY(store_->set(key("read", options_.rank), {}, deadline_));
     for (int rank = 1; rank < options_.size && options_.rank == 0; ++rank)
-      TANDEM_TRY(store_->get(key("read", rank), deadline_));
+      TANDEM_TRY(await(key("read", rank)));
     return {};
   }
 
@@ -196,7 +208,7 @@ class Joining {
       arena = std::make_shared<const Arena>(std::move(made));
       TANDEM_TRY(store_->set(key("arena", first), bytes_of(arena->path()), deadline_));
     } else {
-      TANDEM_ASSIGN(const std::vector<std::byte> path, store_->get(key("arena", first), deadline_));
+      TANDEM_ASSIGN(const std::vector<std::byte> path, await(key("arena", first)));
       TANDEM_ASSIGN(Arena opened, Arena::open(text_of(path)));
       arena = std::make_shared<const Arena>(std::move(opened));
     }

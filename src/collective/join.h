@@ -25,6 +25,8 @@ struct JoinOptions {
   std::string engine = "auto";        // auto, shm, gloo, mpi.
   std::uint64_t generation = 0;
   std::chrono::milliseconds patience = std::chrono::seconds(60);  // Until all are there.
+  // Asked a few times a second while ranks are awaited; true ends that with kPeerLost.
+  std::function<bool()> abandoned = {};
 };
 
 // The value of an environment variable, if it is set.

@@ -42,7 +42,10 @@ struct Train {
 
 struct Cluster {
   std::int64_t workers = 1;
-  std::int64_t lanes = 0;  // 0: as many as workers.
+  std::int64_t min_workers = 1;   // With fewer the job waits.
+  std::int64_t max_workers = 0;   // That it takes when there is room; 0: as `workers`.
+  std::int64_t max_restarts = 8;  // Lost workers that are replaced.
+  std::int64_t lanes = 0;         // 0: as many as workers.
   std::string strategy = "allreduce";
   std::string engine = "auto";    // auto, shm, gloo, mpi.
   double timeout_s = 60;          // How long a worker waits for another inside a step.

@@ -201,6 +201,20 @@ std::vector<Key> cluster_keys() {
        .field = cluster<&Cluster::workers>(),
        .meaning = "Worker processes.",
        .range = from_to(1, kMostWorkers)},
+      {.path = "cluster.min_workers",
+       .field = cluster<&Cluster::min_workers>(),
+       .meaning = "When fewer workers are left, the job waits for others instead of going on.",
+       .range = from_to(1, kMostWorkers)},
+      {.path = "cluster.max_workers",
+       .field = cluster<&Cluster::max_workers>(),
+       .meaning = "Workers that it takes on a cluster when there is room; 0: as many as workers.",
+       .range = from_to(0, kMostWorkers)},
+      {.path = "cluster.max_restarts",
+       .field = cluster<&Cluster::max_restarts>(),
+       .meaning =
+           "Lost workers that are replaced while the others go on; 0: a lost worker ends the "
+           "run.",
+       .range = from_to(0, 1e6)},
       {.path = "cluster.lanes",
        .field = cluster<&Cluster::lanes>(),
        .meaning = "Data-parallel slots that share a batch; the result depends on them, not on the "

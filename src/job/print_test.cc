@@ -56,6 +56,9 @@ report_every_s = 1
 
 [cluster]
 workers = 1
+min_workers = 1
+max_workers = 0
+max_restarts = 8
 lanes = 1
 strategy = "allreduce"
 engine = "auto"
@@ -154,7 +157,8 @@ TEST(Print, WhatIsPrintedParsesToTheSameJob) {
     Job job;
     Maker(seed).fill(job_schema(), &job);
     if (job.name.empty()) job.name = "n";
-    job.cluster.workers = 1;
+    job.cluster.workers = job.cluster.min_workers = 1;
+    job.cluster.max_workers = 0;
     job.cluster.lanes = std::clamp<std::int64_t>(job.cluster.lanes, 1, job.train.batch);
     const std::string text = print(job);
     Result<Job> again = parse(text, "a.toml", {});

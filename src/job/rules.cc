@@ -128,6 +128,23 @@ std::optional<Broken> every_worker_has_a_lane(const Job& job) {
       "each worker needs at least one lane: use fewer workers or more `lanes`"};
 }
 
+std::optional<Broken> fewest_workers_are_not_more(const Job& job) {
+  if (job.cluster.min_workers <= job.cluster.workers) return std::nullopt;
+  return Broken{"cluster.min_workers",
+                fmt::format("{} workers are less than the {} that the job waits for",
+                            job.cluster.workers, job.cluster.min_workers),
+                "it must be at most `workers`"};
+}
+
+std::optional<Broken> most_workers_have_lanes(const Job& job) {
+  const std::int64_t most = job.cluster.max_workers;
+  if (most == 0 || (most >= job.cluster.workers && most <= job.lanes())) return std::nullopt;
+  return Broken{"cluster.max_workers",
+                fmt::format("at most {} workers is not between {} workers and {} lanes", most,
+                            job.cluster.workers, job.lanes()),
+                "it must be at least `workers` and at most `lanes`; or 0: as many as workers"};
+}
+
 std::optional<Broken> buckets_are_worth_a_message(const Job& job) {
   constexpr std::int64_t kLeast = 256;
   if (job.cluster.bucket_bytes == 0 || job.cluster.bucket_bytes >= kLeast) return std::nullopt;
@@ -159,6 +176,8 @@ std::vector<Rule> rules() {
       {{"train.schedule.warmup_steps", "train.steps"}, warmup_ends},
       {{"train.early_stop.metric", "data.task"}, accuracy_needs_classes},
       {{"cluster.workers", "cluster.lanes"}, every_worker_has_a_lane},
+      {{"cluster.min_workers", "cluster.workers"}, fewest_workers_are_not_more},
+      {{"cluster.max_workers", "cluster.workers", "cluster.lanes"}, most_workers_have_lanes},
       {{"cluster.lanes", "cluster.workers", "train.batch"}, lanes_share_a_batch},
       {{"cluster.bucket_bytes"}, buckets_are_worth_a_message},
   };

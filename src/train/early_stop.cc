@@ -10,11 +10,15 @@ std::optional<std::string> EarlyStop::observe(const Evaluation& evaluation) {
   if (patience_ <= 0) return {};
   const double value = metric_ == "accuracy" ? evaluation.accuracy.value_or(0) : -evaluation.loss;
   if (!state_.best || value > *state_.best + min_delta_) {
-    state_.best = value;
-    state_.bad = 0;
-    return {};
+    state_ = {value, 0};
+  } else {
+    ++state_.bad;
   }
-  if (++state_.bad < patience_) return {};
+  return reason();
+}
+
+std::optional<std::string> EarlyStop::reason() const {
+  if (patience_ <= 0 || state_.bad < patience_) return {};
   return fmt::format("{} did not get better than {:.6g} in {} evaluations", metric_,
                      std::abs(*state_.best), state_.bad);
 }

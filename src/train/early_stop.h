@@ -17,8 +17,10 @@ class EarlyStop {
         metric_(train.early_stop_metric),
         min_delta_(train.early_stop_min_delta) {}
 
-  // Takes note of an evaluation. Returns the reason when training shall end.
+  // Takes note of an evaluation and returns reason().
   std::optional<std::string> observe(const Evaluation& evaluation);
+  // Why training shall end, if it shall.
+  std::optional<std::string> reason() const;
 
   // What it remembers, for checkpoints.
   struct State {

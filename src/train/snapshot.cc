@@ -134,18 +134,19 @@ Result<Snapshot> read_snapshot(const std::filesystem::path& directory, model::Mo
   return snapshot;
 }
 
-Status share(Snapshot& snapshot, collective::Group& group, collective::Deadline deadline) {
+Status share(Snapshot& snapshot, collective::Group& group, int root,
+             collective::Deadline deadline) {
   if (group.size() == 1) return {};
   std::string text = to_json(snapshot.numbers);
   std::uint64_t length = text.size();
-  TANDEM_TRY(group.broadcast(std::as_writable_bytes(std::span(&length, 1)), 0, deadline));
+  TANDEM_TRY(group.broadcast(std::as_writable_bytes(std::span(&length, 1)), root, deadline));
   text.resize(length);
-  TANDEM_TRY(group.broadcast(std::as_writable_bytes(std::span(text)), 0, deadline));
+  TANDEM_TRY(group.broadcast(std::as_writable_bytes(std::span(text)), root, deadline));
   TANDEM_ASSIGN(snapshot.numbers, numbers_from(text));
-  TANDEM_TRY(group.broadcast(bytes_of(snapshot.parameters), 0, deadline));
-  TANDEM_TRY(group.broadcast(bytes_of(snapshot.buffers), 0, deadline));
+  TANDEM_TRY(group.broadcast(bytes_of(snapshot.parameters), root, deadline));
+  TANDEM_TRY(group.broadcast(bytes_of(snapshot.buffers), root, deadline));
   for (auto& [name, values] : snapshot.optimizer)
-    TANDEM_TRY(group.broadcast(bytes_of(values), 0, deadline));
+    TANDEM_TRY(group.broadcast(bytes_of(values), root, deadline));
   return {};
 }
 

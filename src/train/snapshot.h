@@ -42,7 +42,8 @@ checkpoint::ModelContent training_content(const Snapshot& snapshot, checkpoint::
 Result<Snapshot> read_snapshot(const std::filesystem::path& directory, model::Model& model,
                                optim::Optimizer& optimizer);
 
-// Rank 0's snapshot becomes everybody's. REQUIRES: the others' has the same sizes (capture()).
-Status share(Snapshot& snapshot, collective::Group& group, collective::Deadline deadline);
+// The snapshot of rank `root` becomes everybody's. REQUIRES: the others' has the same sizes
+// (capture()).
+Status share(Snapshot& snapshot, collective::Group& group, int root, collective::Deadline deadline);
 
 }  // namespace tandem::train

@@ -15,40 +15,65 @@
 namespace tandem::train {
 namespace {
 
-// Behind the lanes' sums: how many workers wish to stop.
-constexpr std::size_t kWishFloats = 1;
+// Behind the lanes' sums: how many workers have each wish but the first.
+constexpr std::size_t kWishFloats = 2;
 // Floats of the sum that are added and used at a time: they stay in the first-level cache.
 constexpr std::size_t kPiece = 2048;
 
 }  // namespace
 
 Result<std::unique_ptr<Stepper>> Stepper::create(const job::Job& job, model::Model& model,
-                                                 Trainable trainable, collective::Group& group) {
+                                                 Trainable trainable) {
   TANDEM_ASSIGN(auto optimizer,
                 optim::Optimizer::create(job.train.optimizer, model.blueprint().parameters));
-  std::unique_ptr<Stepper> stepper(
-      new Stepper(job, model, std::move(trainable), std::move(optimizer), group));
-  TANDEM_ASSIGN(stepper->reducer_,
-                group.make_reducer(stepper->plan_, collective::deadline_after(stepper->patience_)));
-  const auto nodes = collective::maximal_nodes(stepper->all_lanes_, stepper->hosted_);
-  TANDEM_CHECK(nodes.size() == stepper->reducer_->partials());
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    stepper->trees_.emplace_back(nodes[i].size(), stepper->reducer_->partial(i));
+  return std::unique_ptr<Stepper>(
+      new Stepper(job, model, std::move(trainable), std::move(optimizer)));
+}
+
+Result<std::unique_ptr<Stepper>> Stepper::create(const job::Job& job, model::Model& model,
+                                                 Trainable trainable, collective::Group& group) {
+  TANDEM_ASSIGN(std::unique_ptr<Stepper> stepper, create(job, model, std::move(trainable)));
+  TANDEM_TRY(stepper->join(group));
   return stepper;
 }
 
+void Stepper::leave() {
+  trees_.clear();
+  reducer_.reset();
+}
+
+Status Stepper::join(collective::Group& group) {
+  leave();
+  begin_step();
+  wish_ = Wish::kGoOn;
+  hosted_ = collective::hosted_lanes(all_lanes_, group.size(), group.rank());
+  TANDEM_ASSIGN(reducer_, group.make_reducer(plan_, collective::deadline_after(patience_)));
+  const auto nodes = collective::maximal_nodes(all_lanes_, hosted_);
+  TANDEM_CHECK(nodes.size() == reducer_->partials());
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    trees_.emplace_back(nodes[i].size(), reducer_->partial(i));
+  return {};
+}
+
+void Stepper::begin_step() {
+  tree_ = 0;
+  final_from_ = parameters_;
+  told_ = 0;
+  told_status_ = {};
+}
+
 Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
-                 std::unique_ptr<optim::Optimizer> optimizer, const collective::Group& group)
+                 std::unique_ptr<optim::Optimizer> optimizer)
     : seed_(job.train.seed),
       clip_(job.train.clip),
       trainable_(std::move(trainable.parameters)),
       live_buffers_(std::move(trainable.buffers)),
       all_lanes_(job.lanes()),
-      hosted_(collective::hosted_lanes(all_lanes_, group.size(), group.rank())),
       patience_(patience_of(job.cluster)),
       parameters_(static_cast<std::size_t>(model.blueprint().parameters)),
       tail_(parameters_ + static_cast<std::size_t>(model.blueprint().buffers)),
-      floats_(tail_ + static_cast<std::size_t>(all_lanes_) * kLaneSumFloats + kWishFloats),
+      wishes_(tail_ + static_cast<std::size_t>(all_lanes_) * kLaneSumFloats),
+      floats_(wishes_ + kWishFloats),
       plan_{all_lanes_, floats_, make_buckets(parameters_, floats_, job.cluster.bucket_bytes),
             /*in_pieces=*/clip_.value <= 0 && clip_.norm <= 0, patience_},
       model_(model),
@@ -56,8 +81,7 @@ Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
       clipped_(clip_.value > 0 ? parameters_ : 0),
       scratch_(kPiece),
       told_sums_(floats_ - tail_),
-      statistics_(tail_ - parameters_),
-      final_from_(parameters_) {}
+      statistics_(tail_ - parameters_) {}
 
 Status Stepper::run_lane(const data::Batch& batch, std::int64_t step, std::int64_t lane,
                          std::int64_t step_samples) {
@@ -118,7 +142,8 @@ void Stepper::tail_ready(std::int64_t lane, const model::LossSums& sums, std::sp
   std::fill(tail.begin(), tail.end(), 0.0F);
   encode_sums(sums, tail.subspan(static_cast<std::size_t>(lane) * kLaneSumFloats, kLaneSumFloats));
   const bool last_of_all = lane + 1 == hosted_.end;
-  if (last_of_all && wish_ == Wish::kStop) tail.back() = 1;
+  if (last_of_all && wish_ != Wish::kGoOn)
+    tail[wishes_ - tail_ + static_cast<std::size_t>(wish_) - 1] = 1;
   if (!trees_[tree_].is_last()) return;
   trees_[tree_].push_last(parameters_, floats_);
   if (last_of_all && told_status_.ok())
@@ -142,7 +167,9 @@ StepOutcome Stepper::read_tail() {
         decode_sums(std::span<const float>(told_sums_)
                         .subspan(static_cast<std::size_t>(lane) * kLaneSumFloats, kLaneSumFloats)));
   }
-  outcome.wish = told_sums_.back() > 0 ? Wish::kStop : Wish::kGoOn;
+  for (const Wish wish : {Wish::kRegroup, Wish::kStop}) {
+    if (told_sums_[wishes_ - tail_ + static_cast<std::size_t>(wish) - 1] > 0) outcome.wish = wish;
+  }
   return outcome;
 }
 
@@ -188,9 +215,7 @@ void Stepper::update_statistics() {
 }
 
 Result<StepOutcome> Stepper::finish_step(std::int64_t step, double lr) {
-  tree_ = 0;
-  final_from_ = parameters_;
-  told_ = 0;
+  begin_step();
   Status gathered = reducer_->gather(collective::deadline_after(patience_));
   if (!gathered.ok()) return std::move(gathered).error().within(fmt::format("step {}", step + 1));
   StepOutcome outcome = read_tail();

@@ -22,19 +22,32 @@
 
 namespace tandem::train {
 
-enum class Wish : std::uint8_t { kGoOn, kStop };
+// What a worker wants to happen after a step; of several wishes the last here counts.
+enum class Wish : std::uint8_t {
+  kGoOn,
+  kRegroup,  // Meet again as another group.
+  kStop,
+};
 
 struct StepOutcome {
   model::LossSums sums;
   double grad_norm = 0;     // 0 when clipping by norm is off.
-  Wish wish = Wish::kGoOn;  // kStop when any worker wished it: then all end here.
+  Wish wish = Wish::kGoOn;  // The same at every worker: then all do so.
 };
 
 class Stepper {
  public:
-  // `model` and `group` must outlive it. Every worker of the group calls this.
+  // `model` must outlive it. join() comes before the first step.
+  static Result<std::unique_ptr<Stepper>> create(const job::Job& job, model::Model& model,
+                                                 Trainable trainable);
+  // And joins the group, which must outlive it. Every worker of the group calls this.
   static Result<std::unique_ptr<Stepper>> create(const job::Job& job, model::Model& model,
                                                  Trainable trainable, collective::Group& group);
+
+  // Between steps, or after one that failed because of another worker: goes on with other workers.
+  // leave() comes before the end of the group, join() with the next one.
+  void leave();
+  Status join(collective::Group& group);
 
   // The lanes that this worker computes.
   collective::LaneRange lanes() const { return hosted_; }
@@ -55,7 +68,7 @@ class Stepper {
 
  private:
   Stepper(const job::Job& job, model::Model& model, Trainable trainable,
-          std::unique_ptr<optim::Optimizer> optimizer, const collective::Group& group);
+          std::unique_ptr<optim::Optimizer> optimizer);
 
   Result<model::LossSums> compute(const data::Batch& batch, std::int64_t step, std::int64_t lane,
                                   std::int64_t step_samples, std::span<float> memory);
@@ -64,6 +77,7 @@ class Stepper {
   // Copies a part of the sum.
   void take(collective::Bucket at, std::span<float> to);
   StepOutcome read_tail();
+  void begin_step();
   optim::Clipping clip();
   optim::Updated update(double lr, double gradient_scale);
   void update_statistics();
@@ -75,14 +89,15 @@ class Stepper {
   const std::vector<optim::Range> trainable_;
   const std::vector<optim::Range> live_buffers_;
   const std::int64_t all_lanes_;
-  const collective::LaneRange hosted_;
   const std::chrono::milliseconds patience_;
   // The vector that is summed: gradients, statistics, then what the lanes tell.
-  const std::size_t parameters_, tail_, floats_;
-  collective::ReducePlan plan_;
+  const std::size_t parameters_, tail_, wishes_, floats_;
+  const collective::ReducePlan plan_;
 
   model::Model& model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  // Of the group that it is in.
+  collective::LaneRange hosted_;
   std::unique_ptr<collective::Reducer> reducer_;
   std::vector<LaneTree> trees_;  // One for each partial sum.
   std::vector<float> clipped_;   // A copy of the gradients when they are clipped by value.

@@ -3,26 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "base/hash.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/model_file.h"
 #include "checkpoint/store.h"
 #include "data/loader.h"
-#include "data/source.h"
-#include "job/print.h"
-#include "model/model.h"
-#include "optim/schedule.h"
 #include "train/checkpointer.h"
-#include "train/early_stop.h"
+#include "train/course.h"
 #include "train/evaluate.h"
-#include "train/misfit.h"
-#include "train/recipe.h"
+#include "train/preparation.h"
 #include "train/saved_model.h"
+#include "train/standing.h"
 #include "train/stepper.h"
 
 namespace tandem::train {
@@ -30,124 +26,139 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Before the names of the schedule's numbers in a checkpoint.
-const std::string kSchedule = "schedule.";
-
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+// Whether the group is over because of another worker: then this one can go on in the next.
+bool is_about_others(const Error& error) {
+  return error.code() == Code::kPeerLost || error.code() == Code::kTimeout;
+}
+
 class Training {
  public:
-  Training(const TrainRequest& request, collective::Group& group, Reporter& reporter,
-           const std::atomic<bool>& stop, std::string& key)
+  Training(const TrainRequest& request, Prepared prepared, Places& places, Reporter& reporter,
+           const std::atomic<bool>& stop)
       : request_(request),
         job_(request.job),
-        group_(group),
+        places_(places),
         reporter_(reporter),
         stop_(stop),
-        key_(key),
-        early_stop_(job_.train) {}
+        parts_(std::move(prepared.parts)),
+        model_(std::move(prepared.model)),
+        length_(prepared.length),
+        facts_(std::move(prepared.facts)),
+        notes_(std::move(prepared.notes)),
+        course_(job_.train, prepared.schedule) {}
 
-  Status run() {
-    TANDEM_TRY(prepare());
+  Status run(Trainable trainable) {
+    TANDEM_ASSIGN(stepper_, Stepper::create(job_, *model_, std::move(trainable)));
     report_started();
-    TANDEM_TRY(train_steps());
-    return finish();
+    for (;;) {
+      const Result<End> end = train_in_next_group();
+      if (end.ok() && *end == End::kOfTraining) return {};
+      if (!end.ok() && !(is_about_others(end.error()) && places_.may_follow()))
+        return Status(end.error());
+      leave(end.ok() ? nullptr : &end.error());
+    }
   }
 
  private:
-  Status prepare() {
-    TANDEM_ASSIGN(parts_, data::load(job_.data, request_.base_directory));
-    TANDEM_ASSIGN(arch::Blueprint blueprint, make_blueprint());
-    TANDEM_TRY(blame(misfit_of_targets(job_.train, parts_)));
-    TANDEM_ASSIGN(Trainable trainable,
-                  blame("model.freeze", trainable_ranges(blueprint, job_.model.freeze)));
-    TANDEM_ASSIGN(model_,
-                  model::Model::create(std::move(blueprint), job_.train.loss, job_.train.threads));
-    model_->initialise(job_.train.seed);
-    if (!job_.model.init_from.empty()) TANDEM_TRY(start_from_file());
-    length_ = length_of(job_.train, parts_.train->size());
-    if (request_.rehearsal == Rehearsal::kOneStep) {
-      length_.total_steps = 1;
-    } else {
-      TANDEM_TRY(blame(misfit_of_length(job_.train, length_, parts_)));
+  enum class End : std::uint8_t { kOfGroup, kOfTraining };
+
+  Result<End> train_in_next_group() {
+    TANDEM_ASSIGN(Place place, places_.next([this] { beat(); }));
+    group_.emplace(std::move(place.group));
+    TANDEM_TRY(catch_up(place.resume));
+    TANDEM_TRY(stepper_->join(*group_));
+    appoint_writer();
+    regroups_ = false;
+    first_step_ = course_.step;
+    placed_ = false;
+    TANDEM_TRY(train_steps());
+    if (regroups_) return End::kOfGroup;
+    TANDEM_TRY(finish());
+    return End::kOfTraining;
+  }
+
+  void leave(const Error* error) {
+    stepper_->leave();
+    if (group_) {
+      const collective::Traffic traffic = group_->traffic();
+      traffic_.sent += traffic.sent;
+      traffic_.received += traffic.received;
     }
-    TANDEM_ASSIGN(optim::Schedule schedule,
-                  optim::Schedule::create(job_.train.schedule, job_.train.optimizer.lr,
-                                          {length_.steps_per_epoch, length_.total_steps}));
-    schedule_ = schedule;
-    TANDEM_TRY(agree());
-    TANDEM_ASSIGN(stepper_, Stepper::create(job_, *model_, std::move(trainable), group_));
-    if (!request_.resume.empty()) TANDEM_TRY(resume());
-    const bool writes = group_.rank() == 0 && request_.rehearsal == Rehearsal::kNo;
-    if (writes && job_.checkpoint.keep > 0) {
-      checkpoint::Metadata place = {{checkpoint::kBaseDirectory, request_.base_directory.string()}};
-      checkpointer_.emplace(request_.store, job_.checkpoint, step_, model_->blueprint(),
-                            trained_metadata(job_, parts_), std::move(place));
+    group_.reset();
+    wire::WorkerMessage message;
+    message.mutable_left()->set_generation(places_.generation());
+    message.mutable_left()->set_step(course_.step);
+    if (error != nullptr) {
+      message.mutable_left()->set_code(std::string(to_string(error->code())));
+      message.mutable_left()->set_message(error->message());
     }
+    send(message);
+  }
+
+  // The members of a group come from different places: some trained on while others did not, and
+  // some are new. All take over the state of the one that is furthest.
+  Status catch_up(const std::filesystem::path& checkpoint) {
+    const collective::Deadline deadline = collective::deadline_after(request_.start_patience);
+    TANDEM_ASSIGN(
+        const Standings standings,
+        compare(*group_, {has_state_ ? course_.step : -1, course_.judged, facts_}, deadline));
+    copied_ = false;
+    if (!standings.somebody_has_state) {
+      if (!checkpoint.empty()) TANDEM_TRY(resume(checkpoint, deadline));
+    } else if (!standings.all_equal) {
+      TANDEM_TRY(copy_from(standings.furthest, deadline));
+    }
+    has_state_ = true;
     return {};
   }
 
   // Takes over where a checkpoint stands. The first worker reads it for all.
-  Status resume() {
+  Status resume(const std::filesystem::path& checkpoint, collective::Deadline deadline) {
     Snapshot snapshot;
     capture(*model_, stepper_->optimizer(), {}, snapshot);
     // When that fails the others, who wait for it, learn of its end.
-    if (group_.rank() == 0) {
-      TANDEM_ASSIGN(snapshot, read_snapshot(request_.resume, *model_, stepper_->optimizer()));
+    if (group_->rank() == 0) {
+      TANDEM_ASSIGN(snapshot, read_snapshot(checkpoint, *model_, stepper_->optimizer()));
     }
-    TANDEM_TRY(share(snapshot, group_, collective::deadline_after(request_.start_patience)));
+    TANDEM_TRY(share(snapshot, *group_, 0, deadline));
+    return take_over(snapshot);
+  }
+
+  Status copy_from(int rank, collective::Deadline deadline) {
+    Snapshot snapshot;
+    capture(*model_, stepper_->optimizer(), course_.numbers(), snapshot);
+    TANDEM_TRY(share(snapshot, *group_, rank, deadline));
+    if (group_->rank() == rank) return {};
+    copied_ = true;
+    return take_over(snapshot);
+  }
+
+  Status take_over(const Snapshot& snapshot) {
+    TANDEM_TRY(course_.restore(snapshot.numbers));
     restore(snapshot, *model_, stepper_->optimizer());
-    TANDEM_TRY(take_over(snapshot.numbers));
-    notes_.push_back(fmt::format("goes on after step {}", step_));
     return {};
   }
 
-  Numbers position() const {
-    Numbers numbers = {{"step", static_cast<double>(step_)},
-                       {"samples", static_cast<double>(samples_)},
-                       {"train_s", train_s_},
-                       {"loss_sum", loss_sum_},
-                       {"loss_steps", static_cast<double>(loss_steps_)},
-                       {"early_stop.bad", static_cast<double>(early_stop_.state().bad)}};
-    if (early_stop_.state().best) numbers["early_stop.best"] = *early_stop_.state().best;
-    if (best_) {
-      numbers["best.step"] = static_cast<double>(best_->first);
-      numbers["best.value"] = best_->second;
+  // The first worker writes the run's files.
+  void appoint_writer() {
+    const bool writes = group_->rank() == 0 && request_.rehearsal == Rehearsal::kNo;
+    if (!writes || job_.checkpoint.keep == 0) {
+      checkpointer_.reset();
+    } else if (!checkpointer_) {
+      checkpoint::Metadata place = {{checkpoint::kBaseDirectory, request_.base_directory.string()}};
+      checkpointer_.emplace(request_.store, job_.checkpoint, course_.step, model_->blueprint(),
+                            trained_metadata(job_, parts_), std::move(place));
     }
-    for (const optim::StateValue& value : schedule_->state())
-      numbers[kSchedule + std::string(value.name)] = value.value;
-    return numbers;
-  }
-
-  Status take_over(const Numbers& numbers) {
-    TANDEM_ASSIGN(step_, count(numbers, "step"));
-    TANDEM_ASSIGN(samples_, count(numbers, "samples"));
-    TANDEM_ASSIGN(train_s_, number(numbers, "train_s"));
-    TANDEM_ASSIGN(loss_sum_, number(numbers, "loss_sum"));
-    TANDEM_ASSIGN(loss_steps_, count(numbers, "loss_steps"));
-    EarlyStop::State memory;
-    TANDEM_ASSIGN(memory.bad, count(numbers, "early_stop.bad"));
-    if (numbers.contains("early_stop.best")) memory.best = numbers.at("early_stop.best");
-    early_stop_.restore(memory);
-    if (numbers.contains("best.step")) {
-      best_.emplace();
-      TANDEM_ASSIGN(best_->first, count(numbers, "best.step"));
-      TANDEM_ASSIGN(best_->second, number(numbers, "best.value"));
-    }
-    std::vector<optim::StateValue> schedule;
-    for (const optim::StateValue& value : schedule_->state()) {
-      TANDEM_ASSIGN(const double kept, number(numbers, kSchedule + std::string(value.name)));
-      schedule.push_back({value.name, kept});
-    }
-    return schedule_->restore(schedule);
   }
 
   // Takes a checkpoint when it is time, and tells how the last one went.
   void checkpoint_if_due() {
     if (!checkpointer_) return;
-    if (wants_best_ || checkpointer_->is_due(step_)) take_checkpoint();
+    if (wants_best_ || checkpointer_->is_due(course_.step)) take_checkpoint();
     if (const auto outcome = checkpointer_->outcome()) {
       if (outcome->status.ok()) {
         event("checkpoint",
@@ -160,8 +171,8 @@ class Training {
   }
 
   void take_checkpoint() {
-    const auto best = best_ ? std::optional(best_->first) : std::nullopt;
-    if (checkpointer_->take(step_, *model_, stepper_->optimizer(), position(), best))
+    const auto best = course_.best ? std::optional(course_.best->first) : std::nullopt;
+    if (checkpointer_->take(course_.step, *model_, stepper_->optimizer(), course_.numbers(), best))
       wants_best_ = false;
   }
 
@@ -176,61 +187,6 @@ class Training {
     settle();
     take_checkpoint();
     settle();
-  }
-
-  // Workers that differ in the job, the first weights or the kernels would not compute one truth.
-  Status agree() {
-    if (group_.size() == 1) return {};
-    const std::string hash = checkpoint::weights_hash(model_->parameters(), model_->buffers());
-    const std::string facts =
-        fmt::format("{}\n{}\n{}\n{} {} {}", job::print(job_), kernel_set(), hash,
-                    data::fingerprint(*parts_.train), data::fingerprint(*parts_.validation),
-                    data::fingerprint(*parts_.test));
-    const std::string mine = hash_hex(std::as_bytes(std::span(facts)));
-    std::string all(mine.size() * static_cast<std::size_t>(group_.size()), ' ');
-    TANDEM_TRY(group_.all_gather(std::as_bytes(std::span(mine)),
-                                 std::as_writable_bytes(std::span(all)),
-                                 collective::deadline_after(request_.start_patience)));
-    for (int rank = 0; rank < group_.size(); ++rank) {
-      if (all.compare(static_cast<std::size_t>(rank) * mine.size(), mine.size(), all, 0,
-                      mine.size()) == 0)
-        continue;
-      return Error(Code::kInvalidArgument,
-                   fmt::format("{} has another job, data, kernel set or version than worker 0; run "
-                               "`tandem doctor` on both hosts and compare",
-                               group_.membership().name(rank)));
-    }
-    return {};
-  }
-
-  // Passes a result on; when it is an Error, `key` is what a message shall point at.
-  template <typename T>
-  Result<T> blame(std::string key, Result<T> result) {
-    if (!result.ok()) key_ = std::move(key);
-    return result;
-  }
-
-  Status blame(const std::optional<Misfit>& misfit) {
-    if (!misfit) return {};
-    key_ = misfit->key;
-    return Error(Code::kInvalidArgument, misfit->message);
-  }
-
-  Result<arch::Blueprint> make_blueprint() {
-    TANDEM_ASSIGN(const arch::Interface interface,
-                  blame("train.loss", interface_of(parts_.spec, job_.train.loss)));
-    arch::LayerError where;
-    Result<arch::Blueprint> blueprint = arch::build(job_.model.config, interface, &where);
-    return blame(where.layer >= 0 ? fmt::format("model.layers[{}]", where.layer) : "model.kind",
-                 std::move(blueprint));
-  }
-
-  Status start_from_file() {
-    const std::filesystem::path path = request_.base_directory / job_.model.init_from;
-    TANDEM_ASSIGN(const checkpoint::ModelFile file,
-                  blame("model.init_from", checkpoint::load_model(path)));
-    TANDEM_ASSIGN(notes_, blame("model.init_from", start_from(file, *model_)));
-    return {};
   }
 
   void report_started() {
@@ -258,15 +214,35 @@ class Training {
   // not taken for a dead one.
   void beat() {
     constexpr double kSilence_s = 0.5;
-    if (last_progress_.has_progress() && seconds_since(last_message_) >= kSilence_s)
-      send(last_progress_);
+    if (seconds_since(last_message_) < kSilence_s) return;
+    if (last_progress_.has_progress()) return send(last_progress_);
+    wire::WorkerMessage message;
+    message.mutable_waiting();
+    send(message);
+  }
+
+  // The first step of a group is done, or there was none left to do.
+  void report_placed() {
+    if (placed_) return;
+    placed_ = true;
+    wire::WorkerMessage message;
+    message.mutable_placed()->set_generation(places_.generation());
+    message.mutable_placed()->set_step(first_step_);
+    message.mutable_placed()->set_copied(copied_);
+    send(message);
   }
 
   // Whether the run ends here because somebody asked for it. Workers end together: one that was
   // asked tells the others with its next step.
   bool stopping() {
-    if (group_.size() == 1 && stop_) stopped_ = true;
+    if (group_->size() == 1 && stop_) stopped_ = true;
     return stopped_;
+  }
+
+  // Whether the epoch that has ended here shall be judged, and was not yet.
+  bool is_epoch_to_judge() const {
+    return course_.step > course_.judged && course_.step % length_.steps_per_epoch == 0 &&
+           course_.step / length_.steps_per_epoch % job_.train.eval_every_epochs == 0;
   }
 
   Status train_steps() {
@@ -274,59 +250,73 @@ class Training {
                                 job_.train.seed);
     const collective::LaneRange lanes = stepper_->lanes();
     data::Loader loader(*parts_.train, sampler,
-                        {step_, length_.total_steps, lanes.begin, lanes.end}, job_.data.prefetch);
+                        {course_.step, length_.total_steps, lanes.begin, lanes.end},
+                        job_.data.prefetch);
     Clock::time_point last_report = Clock::now();
-    while (step_ < length_.total_steps && !stopping() && !reason_) {
+    for (;;) {
+      if (is_epoch_to_judge()) TANDEM_TRY(evaluate_epoch());
+      checkpoint_if_due();
+      if (course_.step >= length_.total_steps || stopping() || course_.early_stop.reason()) break;
+      if (regroups_) return {};
       TANDEM_TRY(one_step(loader, sampler));
-      const bool epoch_end = step_ % length_.steps_per_epoch == 0;
-      if (epoch_end || step_ == 1 || seconds_since(last_report) >= job_.train.report_every_s) {
+      report_placed();
+      const bool epoch_end = course_.step % length_.steps_per_epoch == 0;
+      if (epoch_end || course_.step == 1 ||
+          seconds_since(last_report) >= job_.train.report_every_s) {
         report_progress();
         last_report = Clock::now();
       }
       beat();
-      if (epoch_end && step_ / length_.steps_per_epoch % job_.train.eval_every_epochs == 0) {
-        TANDEM_TRY(evaluate_epoch());
-      }
-      checkpoint_if_due();
     }
-    if (loss_steps_ > 0) report_progress();
+    if (course_.loss_steps > 0) report_progress();
     return {};
   }
 
   Status one_step(data::Loader& loader, const data::Sampler& sampler) {
     const Clock::time_point begin = Clock::now();
-    const std::int64_t epoch = step_ / length_.steps_per_epoch;
-    const std::int64_t samples = sampler.step_samples(epoch, step_ % length_.steps_per_epoch);
-    if (stop_) stepper_->wish(Wish::kStop);
+    const std::int64_t epoch = course_.step / length_.steps_per_epoch;
+    const std::int64_t samples =
+        sampler.step_samples(epoch, course_.step % length_.steps_per_epoch);
+    stepper_->wish(stop_ ? Wish::kStop : wants_regroup() ? Wish::kRegroup : Wish::kGoOn);
     for (std::int64_t lane = stepper_->lanes().begin; lane < stepper_->lanes().end; ++lane) {
-      Status status = stepper_->run_lane(loader.next()->batch, step_, lane, samples);
-      if (!status.ok()) return std::move(status).error().within(fmt::format("step {}", step_ + 1));
+      Status status = stepper_->run_lane(loader.next()->batch, course_.step, lane, samples);
+      if (!status.ok())
+        return std::move(status).error().within(fmt::format("step {}", course_.step + 1));
       beat();
     }
-    lr_ = schedule_->lr_at(step_);
-    TANDEM_ASSIGN(const StepOutcome outcome, stepper_->finish_step(step_, lr_));
-    if (outcome.wish == Wish::kStop) stopped_ = true;
-    ++step_;
-    samples_ += samples;
+    lr_ = course_.schedule.lr_at(course_.step);
+    TANDEM_ASSIGN(const StepOutcome outcome, stepper_->finish_step(course_.step, lr_));
+    stopped_ |= outcome.wish == Wish::kStop;
+    regroups_ |= outcome.wish == Wish::kRegroup;
+    ++course_.step;
+    course_.samples += samples;
     grad_norm_ = outcome.grad_norm;
-    loss_sum_ += outcome.sums.loss / static_cast<double>(samples);
-    ++loss_steps_;
-    train_s_ += seconds_since(begin);
+    course_.loss_sum += outcome.sums.loss / static_cast<double>(samples);
+    ++course_.loss_steps;
+    course_.train_s += seconds_since(begin);
     return {};
+  }
+
+  // Looks only now and then: a step may be shorter than a system call is worth.
+  bool wants_regroup() {
+    constexpr double kLook_s = 0.01;
+    if (seconds_since(last_look_) < kLook_s) return false;
+    last_look_ = Clock::now();
+    return places_.has_next();
   }
 
   void report_progress() {
     wire::WorkerMessage message;
     wire::Progress& progress = *message.mutable_progress();
-    progress.set_step(step_);
-    progress.set_epoch(step_ / length_.steps_per_epoch);
-    progress.set_samples(samples_);
-    progress.set_loss(loss_sum_ / static_cast<double>(loss_steps_));
+    progress.set_step(course_.step);
+    progress.set_epoch(course_.step / length_.steps_per_epoch);
+    progress.set_samples(course_.samples);
+    progress.set_loss(course_.loss_sum / static_cast<double>(course_.loss_steps));
     progress.set_lr(lr_);
-    progress.set_train_s(train_s_);
+    progress.set_train_s(course_.train_s);
     progress.set_grad_norm(grad_norm_);
-    loss_sum_ = 0;
-    loss_steps_ = 0;
+    course_.loss_sum = 0;
+    course_.loss_steps = 0;
     last_progress_ = message;
     send(message);
   }
@@ -335,17 +325,21 @@ class Training {
   Status evaluate_epoch() {
     const bool validation = parts_.validation->size() > 0;
     const data::Dataset& part = validation ? *parts_.validation : *parts_.test;
-    if (part.size() == 0) return {};
+    if (part.size() == 0) {
+      course_.judged = course_.step;
+      return {};
+    }
     TANDEM_ASSIGN(const std::optional<Evaluation> evaluation,
                   evaluate_part(part, validation ? "validation" : "test"));
     if (!evaluation) return {};
-    if (!validation) last_test_ = {step_, *evaluation};
-    if (schedule_->observe(evaluation->loss)) {
-      event("rate", fmt::format("learning rate lowered to {:.6g}", schedule_->lr_at(step_)));
+    course_.judged = course_.step;
+    if (!validation) last_test_ = {course_.step, *evaluation};
+    if (course_.schedule.observe(evaluation->loss)) {
+      event("rate",
+            fmt::format("learning rate lowered to {:.6g}", course_.schedule.lr_at(course_.step)));
     }
     note_best(*evaluation);
-    reason_ = early_stop_.observe(*evaluation);
-    if (reason_) event("early_stop", *reason_);
+    if (const auto reason = course_.early_stop.observe(*evaluation)) event("early_stop", *reason);
     return {};
   }
 
@@ -353,8 +347,8 @@ class Training {
     if (job_.checkpoint.best == "none") return;
     const double value =
         job_.checkpoint.best == "accuracy" ? evaluation.accuracy.value_or(0) : -evaluation.loss;
-    if (best_ && value <= best_->second) return;
-    best_ = {step_, value};
+    if (course_.best && value <= course_.best->second) return;
+    course_.best = {course_.step, value};
     wants_best_ = true;
   }
 
@@ -362,7 +356,7 @@ class Training {
   Result<std::optional<Evaluation>> evaluate_part(const data::Dataset& part, const char* name) {
     TANDEM_ASSIGN(
         const std::optional<Evaluation> evaluated_part,
-        evaluate(*model_, part, job_.data.prefetch, group_, patience_of(job_.cluster), [this] {
+        evaluate(*model_, part, job_.data.prefetch, *group_, patience_of(job_.cluster), [this] {
           beat();
           return stop_.load();
         }));
@@ -373,8 +367,8 @@ class Training {
     const Evaluation& evaluation = *evaluated_part;
     wire::WorkerMessage message;
     wire::Evaluated& evaluated = *message.mutable_evaluated();
-    evaluated.set_step(step_);
-    evaluated.set_epoch((step_ + length_.steps_per_epoch - 1) / length_.steps_per_epoch);
+    evaluated.set_step(course_.step);
+    evaluated.set_epoch((course_.step + length_.steps_per_epoch - 1) / length_.steps_per_epoch);
     evaluated.set_part(name);
     evaluated.set_loss(evaluation.loss);
     evaluated.set_has_accuracy(evaluation.accuracy.has_value());
@@ -386,7 +380,7 @@ class Training {
   // The final judgement, which the last epoch may have given already.
   Result<std::optional<Evaluation>> evaluate_test() {
     if (stopping() || parts_.test->size() == 0) return std::optional<Evaluation>();
-    if (last_test_ && last_test_->first == step_)
+    if (last_test_ && last_test_->first == course_.step)
       return std::optional<Evaluation>(last_test_->second);
     return evaluate_part(*parts_.test, "test");
   }
@@ -400,7 +394,7 @@ class Training {
 
   // The first worker saves for all; every one tells its hash.
   Result<std::string> save() {
-    if (group_.rank() != 0)
+    if (group_->rank() != 0)
       return checkpoint::weights_hash(model_->parameters(), model_->buffers());
     TANDEM_ASSIGN(std::string hash, save_trained(request_.run_directory, job_, parts_, *model_));
     event("saved", std::string(checkpoint::kModelFileName));
@@ -414,67 +408,75 @@ class Training {
     checkpoint_the_end();
     TANDEM_ASSIGN(const std::string hash, save());
     TANDEM_ASSIGN(const std::optional<Evaluation> evaluation, evaluate_test());
+    report_placed();
+    // Whoever ends first must not be missed by one that could then not say that all is saved.
+    TANDEM_TRY(group_->barrier(collective::deadline_after(patience_of(job_.cluster))));
+    const std::optional<std::string> reason = course_.early_stop.reason();
     if (evaluation) {
       finished.set_has_eval(true);
       finished.set_loss(evaluation->loss);
       finished.set_has_accuracy(evaluation->accuracy.has_value());
       finished.set_accuracy(evaluation->accuracy.value_or(0));
     }
-    finished.set_status(cancelled ? "cancelled" : reason_ ? "converged" : "finished");
+    finished.set_status(cancelled ? "cancelled" : reason ? "converged" : "finished");
     finished.set_reason(cancelled
                             ? "asked to stop"
-                            : reason_.value_or(fmt::format("{} steps done", length_.total_steps)));
-    finished.set_steps(step_);
-    finished.set_epochs(step_ / length_.steps_per_epoch);
-    finished.set_samples(samples_);
-    finished.set_train_s(train_s_);
+                            : reason.value_or(fmt::format("{} steps done", length_.total_steps)));
+    finished.set_steps(course_.step);
+    finished.set_epochs(course_.step / length_.steps_per_epoch);
+    finished.set_samples(course_.samples);
+    finished.set_train_s(course_.train_s);
     finished.set_weights_hash(hash);
-    const collective::Traffic traffic = group_.traffic();
-    finished.set_bytes_sent(traffic.sent);
-    finished.set_bytes_received(traffic.received);
-    finished.set_engine(std::string(group_.engine()));
+    const collective::Traffic traffic = group_->traffic();
+    finished.set_bytes_sent(traffic_.sent + traffic.sent);
+    finished.set_bytes_received(traffic_.received + traffic.received);
+    finished.set_engine(std::string(group_->engine()));
     finished.set_model_path((request_.run_directory / checkpoint::kModelFileName).string());
     send(message);
     return {};
   }
 
+  // Constant after construction.
   const TrainRequest& request_;
   const job::Job& job_;
-  collective::Group& group_;
+  Places& places_;
   Reporter& reporter_;
   const std::atomic<bool>& stop_;
-  std::string& key_;
+  const data::Parts parts_;
+  const std::unique_ptr<model::Model> model_;
+  const Length length_;
+  const std::string facts_;
+  const std::vector<std::string> notes_;
 
-  data::Parts parts_;
-  std::unique_ptr<model::Model> model_;
-  std::unique_ptr<Stepper> stepper_;
-  std::optional<optim::Schedule> schedule_;
-  EarlyStop early_stop_;
-  Length length_;
+  // The state that goes from group to group.
+  Course course_;
+  bool has_state_ = false;  // Others may start from it.
+  std::optional<collective::Group> group_;
+  std::unique_ptr<Stepper> stepper_;          // Refers to the group.
   std::optional<Checkpointer> checkpointer_;  // The first worker's.
-  std::vector<std::string> notes_;
+  collective::Traffic traffic_;               // Of groups that are over.
+  bool stopped_ = false;                      // The workers agreed to end here.
+  bool wants_best_ = false;                   // The best has no checkpoint yet.
+  // After which step, and what it gave.
+  std::optional<std::pair<std::int64_t, Evaluation>> last_test_;
 
-  bool stopped_ = false;   // The workers agreed to end here.
-  std::int64_t step_ = 0;  // Done so far.
-  std::int64_t samples_ = 0;
-  double train_s_ = 0, lr_ = 0, grad_norm_ = 0;
-  double loss_sum_ = 0;                // Since the last progress report.
-  std::int64_t loss_steps_ = 0;        // Steps in it.
-  std::optional<std::string> reason_;  // Why training shall end early.
-  // After which step, and how good: the larger the better.
-  std::optional<std::pair<std::int64_t, double>> best_;
-  bool wants_best_ = false;  // That one has no checkpoint yet.
-  std::optional<std::pair<std::int64_t, Evaluation>>
-      last_test_;  // After which step, and what it gave.
+  // Of this group.
+  bool regroups_ = false;  // The workers agreed to meet anew.
+  bool copied_ = false, placed_ = false;
+  std::int64_t first_step_ = 0;
+
+  double lr_ = 0, grad_norm_ = 0;
   wire::WorkerMessage last_progress_;
-  Clock::time_point last_message_ = Clock::now();
+  Clock::time_point last_message_ = Clock::now(), last_look_ = Clock::now();
 };
 
 }  // namespace
 
-Status train(const TrainRequest& request, collective::Group& group, Reporter& reporter,
+Status train(const TrainRequest& request, Places& places, Reporter& reporter,
              const std::atomic<bool>& stop, std::string& key) {
-  return Training(request, group, reporter, stop, key).run();
+  TANDEM_ASSIGN(Prepared prepared, prepare(request, key));
+  Trainable trainable = std::move(prepared.trainable);
+  return Training(request, std::move(prepared), places, reporter, stop).run(std::move(trainable));
 }
 
 }  // namespace tandem::train

@@ -45,8 +45,9 @@ class TrainerTest : public ::testing::Test {
     request.base_directory = root_;
     request.run_directory = directory;
     Collector collector;
+    OnePlace place{{}};
     key_.clear();
-    TANDEM_TRY(train(request, group_, collector, stop_, key_));
+    TANDEM_TRY(train(request, place, collector, stop_, key_));
     messages_ = collector.messages;
     return messages_.back().finished();
   }
@@ -56,7 +57,6 @@ class TrainerTest : public ::testing::Test {
     return finished.weights_hash();
   }
 
-  collective::Group group_;
   const std::string kSmall =
       "[model]\nkind = \"mlp\"\nhidden = [16]\ndropout = 0.2\n"
       "[train]\nsteps = 30\nbatch = 50\noptimizer = { kind = \"sgd\", lr = 0.1, momentum = 0.9 }\n";
@@ -194,7 +194,8 @@ TEST_F(TrainerTest, SavedModelsEvaluateAsTheyDidInTheRun) {
   const auto trained = load_trained(root_ / "a", {});
   ASSERT_TRUE(trained.ok()) << trained.error().message();
   const auto parts = data::load(trained->job.data, root_);
-  const auto evaluation = evaluate(*trained->model, *parts->test, 0, group_, {}, {});
+  collective::Group alone;
+  const auto evaluation = evaluate(*trained->model, *parts->test, 0, alone, {}, {});
   EXPECT_EQ((*evaluation)->loss, finished->loss());
   EXPECT_EQ((*evaluation)->accuracy, finished->accuracy());
 }

@@ -8,7 +8,7 @@ from harness import LONG, TandemTest, is_gone, main, process_state, wait_for
 
 class Death(TandemTest):
     def test_a_killed_worker_is_named_and_reported(self):
-        process, worker = self.start_training("run")
+        process, worker = self.start_training("run", "cluster.max_restarts=0")
         os.kill(worker, signal.SIGKILL)
         code, output, errors = self.finish(process)
         self.assertEqual(code, 5, errors)
@@ -21,7 +21,7 @@ class Death(TandemTest):
         self.assertEqual(report["events"][-1]["kind"], "lost")
 
     def test_a_crashed_worker_is_reported_too(self):
-        process, worker = self.start_training("run")
+        process, worker = self.start_training("run", "cluster.max_restarts=0")
         os.kill(worker, signal.SIGSEGV)
         code, _, errors = self.finish(process)
         self.assertEqual(code, 5)
@@ -33,7 +33,7 @@ class Death(TandemTest):
         wait_for(lambda: is_gone(worker), "the worker's end")
 
     def test_a_silent_worker_is_killed_and_named(self):
-        process, worker = self.start_training("run", "--timeout", "2")
+        process, worker = self.start_training("run", "--timeout", "2", "cluster.max_restarts=0")
         os.kill(worker, signal.SIGSTOP)
         code, _, errors = self.finish(process)
         self.assertEqual(code, 6)

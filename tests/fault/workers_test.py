@@ -1,13 +1,12 @@
 """What happens to a run of several workers when one is killed, stopped, missing or refused, or the user ends it."""
 import json
 import os
-import pathlib
 import random
 import signal
 import socket
 import time
 
-from harness import TandemTest, is_gone, main, wait_for
+from harness import TandemTest, argument_of, children_of, is_gone, main, wait_for
 
 # Endless, with a bucket for each layer and hardly an evaluation: a worker that is missed is missed in a bucket.
 LONG_JOB = """\
@@ -26,6 +25,7 @@ optimizer = { kind = "sgd", lr = 0.01 }
 [cluster]
 lanes = 4
 bucket_bytes = 8192
+max_restarts = 0
 """
 
 ENGINES = ("shm", "gloo")
@@ -40,22 +40,6 @@ END_S = 5
 # After a stop with this cluster.timeout_s.
 LATE_S = 1
 LATE_END_S = 6
-
-
-def children_of(pid):
-    try:
-        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
-def argument_of(pid, name):
-    """The value of a command-line option of a process, or None."""
-    try:
-        words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-    except OSError:
-        return None
-    return words[words.index(name) + 1] if name in words else None
 
 
 def free_port():

@@ -69,6 +69,22 @@ def is_gone(pid):
     return process_state(pid) in (None, "Z")
 
 
+def children_of(pid):
+    try:
+        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def argument_of(pid, name):
+    """The value of a command-line option of a process, or None."""
+    try:
+        words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return None
+    return words[words.index(name) + 1] if name in words else None
+
+
 class TandemTest(unittest.TestCase):
     def setUp(self):
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="tandem-test-"))

@@ -1,0 +1,94 @@
+// The cluster's mind: which nodes there are, which jobs wait or run, how many workers each gets and
+// where they are started. Each job's workers are a Team. A pure state machine like it: events with
+// their time in, actions out; no clock, socket, thread or file.
+//
+// Jobs share the nodes' slots by priority, then in the order in which they came: first each gets
+// the fewest workers that it can run with, then what it asked for, then the most that it can use. A
+// job for which there is not even the first waits in the queue.
+//
+// Belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/team.h"
+
+namespace tandem::cluster {
+
+using JobId = std::int64_t;
+using NodeId = std::int64_t;
+
+struct JobPlan {
+  TeamConfig team;
+  int most = 1;  // Workers that it can use.
+  int priority = 0;
+};
+
+struct JobAction {
+  JobId job = 0;
+  TeamAction action;
+  NodeId node = 0;  // Of the worker that the action is about.
+};
+using JobActions = std::vector<JobAction>;
+
+class Coordinator {
+ public:
+  JobActions node_up(NodeId node, int slots, TimePoint now);
+  // Its workers are lost with it.
+  JobActions node_down(NodeId node, const std::string& why, TimePoint now);
+
+  JobActions submit(JobId job, const JobPlan& plan, TimePoint now);
+  // Of a job that has not started: it ends at once.
+  JobActions cancel(JobId job, TimePoint now);
+  // Changes what the job asks for.
+  JobActions resize(JobId job, int wanted, TimePoint now);
+
+  // What a worker said or what became of it; unknown ones are ignored. See Team.
+  JobActions ready(JobId job, int worker, TimePoint now);
+  JobActions placed(JobId job, int worker, std::uint64_t generation, TimePoint now);
+  JobActions left(JobId job, int worker, std::uint64_t generation, Leaving why, TimePoint now);
+  JobActions finished(JobId job, int worker, TimePoint now);
+  JobActions ended(JobId job, int worker, const Ending& ending, TimePoint now);
+
+  JobActions tick(TimePoint now);
+  TimePoint deadline() const;
+
+  // Nothing of a job that waits in the queue or is over.
+  const Team* team(JobId job) const;
+  // Where in the queue a job waits, from 1; nothing of one that does not.
+  std::optional<int> place_in_queue(JobId job) const;
+  std::optional<NodeId> node_of(JobId job, int worker) const;
+  int slots(NodeId node) const;
+  int used_slots(NodeId node) const;
+
+ private:
+  struct Entry {
+    JobPlan plan;
+    int asked = 1;
+    std::optional<Team> team;
+    std::map<int, NodeId> where;  // Workers that were started.
+    std::deque<int> unplaced;     // Workers for which no slot is free yet.
+  };
+
+  template <typename Event>
+  JobActions with_team(JobId job, TimePoint now, Event event);
+  void add(JobId job, TeamAction action, NodeId node);
+  void take(JobId job, TeamActions actions);
+  void settle(TimePoint now);
+  void allot(TimePoint now);
+  void start_unplaced();
+  std::optional<NodeId> free_node() const;
+  std::vector<JobId> in_order() const;
+  JobActions give();
+
+  std::map<NodeId, int> nodes_;  // Their slots.
+  std::map<JobId, Entry> jobs_;  // Those that are not over.
+  JobActions actions_;
+};
+
+}  // namespace tandem::cluster

@@ -1,0 +1,169 @@
+#include "cluster/job_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "cluster/outcome.h"
+#include "cluster/summary.h"
+#include "cluster/worker_command.h"
+
+namespace tandem::cluster {
+namespace {
+
+std::size_t index(int worker) {
+  return static_cast<std::size_t>(worker);
+}
+
+}  // namespace
+
+// Records first, so that what a person was shown is on disk.
+Status JobRun::message(int worker, const wire::WorkerMessage& message) {
+  Status status = recorder_.message(index(worker), message);
+  if (index(worker) == recorder_.speaker()) view_.message(message);
+  return status;
+}
+
+Status JobRun::line(int worker, Stream stream, std::string_view text) {
+  Status status = recorder_.line(index(worker), text);
+  view_.line(worker, stream, text);
+  return status;
+}
+
+Ending JobRun::ended(int worker, const WorkerEnd& end, std::uint64_t generation) {
+  ends_[worker] = end;
+  control_bytes_ += end.control_bytes;
+  const Words& words = recorder_.words()[index(worker)];
+  if (words.finished) return {Ending::Kind::kFinished, ""};
+  const bool said_why = words.failed && words.failed->code() != to_string(Code::kCancelled) &&
+                        !is_echo(*words.failed);
+  // What could not be recorded makes the run's files incomplete; what did not load in time the
+  // first time will not the second time.
+  const bool hopeless = end.cause == Cause::kStartTimeout && generation == 0;
+  if (end.failure || said_why || hopeless) return {Ending::Kind::kFailed, ""};
+  view_.lost(index(worker), words.last_lines);
+  return {Ending::Kind::kLost, describe_end(end, words)};
+}
+
+Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const MeetingPoint& point) {
+  if (place.generation != generation_) {
+    checkpoint_.clear();
+    if (place.anew) TANDEM_TRY(go_back());
+    generation_ = place.generation;
+    workers_.end = place.size;
+    if (workers_.start == 0) workers_.start = place.size;
+    recorder_.set_speaker(index(place.worker));
+  }
+  const job::Cluster& cluster = request_.parsed.job.cluster;
+  wire::WorkerMessage message;
+  wire::Place& told = *message.mutable_place();
+  told.set_generation(place.generation);
+  told.set_rank(place.rank);
+  told.set_size(place.size);
+  told.set_engine(cluster.engine);
+  told.set_store_host(point.host);
+  told.set_store_port(point.port);
+  told.set_resume(checkpoint_.string());
+  // The members come when their step under way fails, which takes them so long at most.
+  told.set_patience_s(cluster.timeout_s);
+  return message;
+}
+
+Status JobRun::go_back() {
+  if (generation_ == 0) {
+    if (request_.resume) checkpoint_ = request_.resume->checkpoint;
+    return {};
+  }
+  TANDEM_ASSIGN(const bool some, has_checkpoints(directory_));
+  ResumePoint point;
+  if (some) {
+    auto found = find_resume_point(directory_, std::nullopt);
+    if (found.ok()) {
+      point = *found;
+    } else {
+      TANDEM_TRY(recorder_.event("checkpoint_damaged", "master", found.error().message()));
+    }
+  }
+  for (const std::string& refused : point.refused)
+    TANDEM_TRY(recorder_.event("checkpoint_damaged", "master", refused));
+  TANDEM_TRY(recorder_.go_back_to(directory_, point));
+  checkpoint_ = point.checkpoint;
+  return tell({"rollback", "master",
+               checkpoint_.empty()
+                   ? "no worker and no checkpoint is left: from the start"
+                   : fmt::format("no worker is left: from the checkpoint of step {}", point.step)});
+}
+
+Status JobRun::tell(const TellUser& news) {
+  std::optional<double> recovered_ms;
+  if (news.recovered) recovered_ms = static_cast<double>(news.recovered->count());
+  wire::WorkerMessage message;
+  message.mutable_event()->set_kind(news.kind);
+  message.mutable_event()->set_detail(fmt::format("{}: {}", news.who, news.detail));
+  Status status = recorder_.event(news.kind, news.who, news.detail, recovered_ms);
+  view_.message(message);
+  return status;
+}
+
+Status JobRun::finish(const EndJob& end, Report& report) {
+  report.workers = workers_;
+  report.sent.control += control_bytes_;
+  add_traffic(report, recorder_.words());
+  if (end.how == EndJob::How::kFinished) return finish_well(report);
+  return finish_badly(end, report);
+}
+
+// The words of those that came to the end, which must have come to the same weights.
+Status JobRun::finish_well(Report& report) {
+  const Words* first = nullptr;
+  for (std::size_t worker = 0; worker < recorder_.words().size(); ++worker) {
+    const Words& words = recorder_.words()[worker];
+    if (!words.finished) continue;
+    if (first == nullptr) first = &words;
+    if (words.finished->weights_hash() == first->finished->weights_hash()) continue;
+    fail(report, Error(Code::kInternal,
+                       fmt::format("{} ended with other weights ({}) than the others ({}): this is "
+                                   "a bug in Tandem; please report it with the job",
+                                   worker_name(worker), words.finished->weights_hash(),
+                                   first->finished->weights_hash())));
+    return {};
+  }
+  report.status = status_named(first->finished->status());
+  report.reason = first->finished->reason();
+  add_work(report, *first, recorder_.tested(), directory_);
+  return {};
+}
+
+Status JobRun::finish_badly(const EndJob& end, Report& report) {
+  const Words* speaker = nullptr;
+  for (const Words& words : recorder_.words()) {
+    if (words.finished) speaker = &words;
+  }
+  if (speaker == nullptr && recorder_.speaker() < recorder_.words().size())
+    speaker = &recorder_.words()[recorder_.speaker()];
+  if (speaker != nullptr) add_work(report, *speaker, recorder_.tested(), directory_);
+  if (end.how == EndJob::How::kCancelled) {
+    report.status = RunStatus::kCancelled;
+    report.reason = fmt::format("cancelled by the user {}",
+                                place_of(speaker != nullptr ? speaker->progress : std::nullopt));
+    return recorder_.event("cancelled", "user", report.reason);
+  }
+  const int guilty = end.worker;
+  const LastWords said{std::span(recorder_.words()).subspan(index(guilty), 1),
+                       request_.parsed,
+                       {directory_.worker_log(guilty).string()},
+                       index(guilty)};
+  Outcome outcome = judge(std::span(&ends_.at(guilty), 1), limits_of(request_), said);
+  if (!end.reason.empty() && outcome.error)
+    outcome.error = Error(outcome.error->code(), outcome.error->message() + "\n" + end.reason);
+  if (outcome.lost) report.workers.end = std::max<std::int64_t>(0, report.workers.end - 1);
+  report.status = RunStatus::kFailed;
+  report.reason = std::move(outcome.reason);
+  report.error = std::move(outcome.error);
+  if (report.error && report.error->code() == Code::kTimeout)
+    return recorder_.event("late", "node", report.reason);
+  return {};
+}
+
+}  // namespace tandem::cluster

@@ -1,0 +1,62 @@
+// What is kept of one job while its workers change: records what they say, says where they meet,
+// and sums up at the end. The decisions are a Coordinator's; whoever drives both carries out what
+// it decides. Belongs to one thread.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "cluster/node.h"
+#include "cluster/recorder.h"
+#include "cluster/run.h"
+#include "cluster/team.h"
+
+namespace tandem::cluster {
+
+// Where the members of a generation find each other: a collective::StoreServer.
+struct MeetingPoint {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+class JobRun {
+ public:
+  // All must outlive it.
+  JobRun(const RunRequest& request, const RunDirectory& directory, Recorder& recorder,
+         RunView& view)
+      : request_(request), directory_(directory), recorder_(recorder), view_(view) {}
+
+  // A worker with the next number is about to start.
+  Status add_worker() { return recorder_.add_worker(directory_); }
+  Status message(int worker, const wire::WorkerMessage& message);
+  Status line(int worker, Stream stream, std::string_view text);
+  // `generation` is that of the job.
+  Ending ended(int worker, const WorkerEnd& end, std::uint64_t generation);
+
+  // The message that tells a worker its place. Where no member has a state, the newest whole
+  // checkpoint is looked for and what the run recorded after it is taken away.
+  Result<wire::WorkerMessage> place(const PlaceWorker& place, const MeetingPoint& point);
+  Status tell(const TellUser& news);
+  // Writes how it ended into the report.
+  Status finish(const EndJob& end, Report& report);
+
+ private:
+  Status go_back();
+  Status finish_well(Report& report);
+  Status finish_badly(const EndJob& end, Report& report);
+
+  const RunRequest& request_;
+  const RunDirectory& directory_;
+  Recorder& recorder_;
+  RunView& view_;
+  std::map<int, WorkerEnd> ends_;
+  std::uint64_t generation_ = 0;  // The last one that a place was made for.
+  std::filesystem::path checkpoint_;
+  Count workers_;
+  std::uint64_t control_bytes_ = 0;
+};
+
+}  // namespace tandem::cluster

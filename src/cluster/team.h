@@ -1,0 +1,172 @@
+// The workers of one job through all their generations: who is started, who is placed where, who is
+// lost and replaced, and when the job is over. A pure state machine: it is told what happened and
+// when, and answers what to do; it reads no clock and touches no process, so tests give it any time
+// and any misfortune they like.
+//
+// A generation is a set of workers that train together. It ends when a member dies or leaves, or
+// when another worker is ready to join; the members keep their state and get a place in the next.
+//
+//   starting --ready--> ready --place--> placed --finished--> finished
+//                                 ^         |
+//                                 +-- left <-+       any of them --ended--> gone
+//
+// Belongs to one thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cluster/supervision.h"
+
+namespace tandem::cluster {
+
+struct TeamConfig {
+  int wanted = 1;                       // Workers to have.
+  int least = 1;                        // With fewer the job waits.
+  int restarts = 8;                     // How many lost workers are replaced before the job fails.
+  std::chrono::milliseconds echo{300};  // From the news that one is missing to its exit.
+  std::chrono::milliseconds settle{2000};  // From a time-out at one member to those of the others.
+  std::chrono::milliseconds first_backoff{250}, most_backoff{15000};  // Between replacements.
+};
+
+// How a worker's process came to its end.
+struct Ending {
+  enum class Kind : std::uint8_t {
+    kLost,      // It died, or was killed because it said nothing.
+    kFailed,    // It said why the job cannot go on.
+    kFinished,  // It had said Finished.
+  };
+  Kind kind = Kind::kLost;
+  std::string how;  // "was killed by signal 9 (SIGKILL) at step 7".
+};
+
+// What shall be done.
+struct StartWorker {
+  int worker = 0;
+};
+struct PlaceWorker {
+  int worker = 0;
+  std::uint64_t generation = 0;
+  int rank = 0, size = 1;
+  bool anew = false;  // No member has a state: from the newest checkpoint, or from the start.
+};
+struct EndWorker {
+  int worker = 0;
+  Order order = Order::kTerminate;
+};
+struct TellUser {
+  std::string kind;  // As in events.jsonl: lost, joined, recovered, ...
+  std::string who;
+  std::string detail;
+  std::optional<std::chrono::milliseconds> recovered = {};
+};
+// Every worker has ended.
+struct EndJob {
+  enum class How : std::uint8_t { kFinished, kFailed, kCancelled };
+  How how = How::kFinished;
+  int worker = -1;     // kFailed: because of this one.
+  std::string reason;  // kFailed: beside what is to be said of the worker; may be "".
+};
+using TeamAction = std::variant<StartWorker, PlaceWorker, EndWorker, TellUser, EndJob>;
+using TeamActions = std::vector<TeamAction>;
+
+// Why a worker left its group.
+enum class Leaving : std::uint8_t {
+  kAgreed,    // The members agreed to meet anew.
+  kPeerLost,  // Another one was missed.
+  kTimeout,   // Another one was late.
+};
+
+class Team {
+ public:
+  explicit Team(const TeamConfig& config) : config_(config), wanted_(config.wanted) {}
+
+  // On which node a worker is started. Members of one node get ranks that follow each other.
+  void set_node(int worker, std::int64_t node);
+
+  // Each is told once; all of them answer what is to be done now.
+  TeamActions begin(TimePoint now);
+  TeamActions ready(int worker, TimePoint now);
+  TeamActions placed(int worker, std::uint64_t generation, TimePoint now);
+  TeamActions left(int worker, std::uint64_t generation, Leaving why, TimePoint now);
+  TeamActions finished(int worker, TimePoint now);
+  TeamActions ended(int worker, const Ending& ending, TimePoint now);
+  // The number of workers to have from now on; with 0 the job waits.
+  TeamActions resize(int wanted, TimePoint now);
+  // The first call asks the workers to end, the next kills them.
+  TeamActions cancel(TimePoint now);
+  TeamActions tick(TimePoint now);
+
+  // When tick() has something to do next.
+  TimePoint deadline() const;
+  // The first member of the generation: it speaks for all. Nothing between generations.
+  std::optional<int> speaker() const;
+  std::uint64_t generation() const { return generation_; }
+  // Whether the worker shall live: false of one that EndWorker was said of, and of unknown ones.
+  bool wants(int worker) const;
+  // Workers whose process runs, or is being started.
+  int alive() const;
+  int members() const { return static_cast<int>(members_.size()); }
+  bool is_waiting() const { return waiting_; }
+  bool is_over() const { return over_; }
+
+ private:
+  enum class Stage : std::uint8_t { kStarting, kReady, kPlaced, kLeft, kFinished, kEnding };
+  enum class Goal : std::uint8_t { kTrain, kFail, kCancel };
+
+  struct Worker {
+    Stage stage = Stage::kStarting;
+    bool has_state = false;
+    std::int64_t node = 0;
+    bool unwanted = false;  // Leaves with the end of the generation.
+  };
+
+  TeamActions take();
+  void decide(TimePoint now);
+  void end_all(TimePoint now);
+  void start_missing(TimePoint now);
+  void release_superfluous();
+  void regroup(TimePoint now);
+  bool must_wait(const std::vector<int>& next, TimePoint now);
+  void kill_the_late(TimePoint now);
+  void place(std::vector<int> next, TimePoint now);
+  void lose(int worker, const std::string& how, TimePoint now);
+  std::vector<int> next_members() const;
+  bool is_member(int worker) const;
+  int count(Stage stage) const;
+  int wanted_alive() const;
+  void tell(std::string kind, std::string who, std::string detail,
+            std::optional<std::chrono::milliseconds> recovered = {});
+
+  const TeamConfig config_;
+  int wanted_;
+  Goal goal_ = Goal::kTrain;
+  Order order_ = Order::kTerminate;  // What those who shall end get, when the goal is another.
+  int guilty_ = -1;
+  std::string reason_;
+  std::map<int, Worker> workers_;  // Those whose process has not ended.
+  int next_worker_ = 0;
+  int lost_ = 0;
+  int stillborn_ = 0;  // Lost without having made a step, since the last step.
+  bool somebody_finished_ = false;
+  bool waiting_ = false, over_ = false;
+
+  std::uint64_t generation_ = 0;
+  std::vector<int> members_;          // Of the generation, by rank; empty once it is over.
+  bool confirmed_ = false;            // A member of the generation has made a step.
+  bool broken_ = false;               // A member has left it, or is gone.
+  std::optional<TimePoint> lost_at_;  // Since when no step was made.
+  std::optional<TimePoint> echo_until_;
+  std::optional<TimePoint> settle_until_;
+  std::optional<TimePoint> start_after_;
+  std::chrono::milliseconds backoff_{0};
+
+  TeamActions actions_;
+};
+
+}  // namespace tandem::cluster

@@ -1,0 +1,43 @@
+#include "cluster/worker_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cluster/environment.h"
+
+namespace tandem::cluster {
+
+Command worker_command(const RunRequest& request, const RunDirectory& directory) {
+  Command command;
+  command.program = request.worker_program;
+  command.arguments = {"train",
+                       "--run",
+                       directory.path().string(),
+                       "--control",
+                       std::to_string(kControlDescriptor),
+                       "--base-directory",
+                       request.base_directory.string()};
+  // Shorter than what the node allows, so that the worker can still say who did not come.
+  const auto join = std::chrono::duration<double>(request.limits.start) * 0.6;
+  command.arguments.insert(command.arguments.end(),
+                           {"--join-timeout", fmt::format("{:.3f}", join.count())});
+  if (request.rehearsal == Rehearsal::kDryRun) command.arguments.emplace_back("--dry-run");
+  command.environment =
+      worker_environment(request.environment, request.kernels, request.parsed.job.train.threads);
+  return command;
+}
+
+Limits limits_of(const RunRequest& request) {
+  constexpr std::chrono::seconds kWords{5};
+  Limits limits = request.limits;
+  const job::Cluster& cluster = request.parsed.job.cluster;
+  const std::chrono::duration<double> patience(cluster.timeout_s);
+  if (cluster.workers > 1) {
+    limits.silence = std::max(
+        limits.silence, std::chrono::duration_cast<std::chrono::milliseconds>(patience) + kWords);
+  }
+  return limits;
+}
+
+}  // namespace tandem::cluster

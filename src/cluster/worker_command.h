@@ -1,0 +1,16 @@
+// How a run's workers are started, and how long a node waits for them. Pure functions.
+#pragma once
+
+#include "cluster/child.h"
+#include "cluster/run.h"
+#include "cluster/supervision.h"
+
+namespace tandem::cluster {
+
+// Without what tells it its place among the others.
+Command worker_command(const RunRequest& request, const RunDirectory& directory);
+
+// A worker that waits for another says nothing, and must be the one to say who is late.
+Limits limits_of(const RunRequest& request);
+
+}  // namespace tandem::cluster

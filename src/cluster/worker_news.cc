@@ -1,0 +1,36 @@
+#include "cluster/worker_news.h"
+
+#include <algorithm>
+
+#include "base/result.h"
+
+namespace tandem::cluster {
+
+JobActions tell(Coordinator& coordinator, JobId job, int worker, const wire::WorkerMessage& message,
+                TimePoint now) {
+  if (message.has_started()) return coordinator.ready(job, worker, now);
+  if (message.has_placed())
+    return coordinator.placed(job, worker, message.placed().generation(), now);
+  if (message.has_left()) {
+    const std::string& code = message.left().code();
+    const Leaving why = code.empty()                        ? Leaving::kAgreed
+                        : code == to_string(Code::kTimeout) ? Leaving::kTimeout
+                                                            : Leaving::kPeerLost;
+    return coordinator.left(job, worker, message.left().generation(), why, now);
+  }
+  if (message.has_finished()) return coordinator.finished(job, worker, now);
+  return {};
+}
+
+JobPlan plan_of(const job::Job& job, int priority) {
+  JobPlan plan;
+  const auto number = [](std::int64_t value) { return static_cast<int>(value); };
+  plan.team.wanted = number(job.cluster.workers);
+  plan.team.least = number(job.cluster.min_workers);
+  plan.team.restarts = number(job.cluster.max_restarts);
+  plan.most = number(std::max(job.cluster.workers, job.cluster.max_workers));
+  plan.priority = priority;
+  return plan;
+}
+
+}  // namespace tandem::cluster

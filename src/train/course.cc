@@ -1,0 +1,57 @@
+#include "train/course.h"
+
+#include <string>
+#include <vector>
+
+namespace tandem::train {
+namespace {
+
+// Before the names of the schedule's numbers.
+const std::string kSchedule = "schedule.";
+
+}  // namespace
+
+Numbers Course::numbers() const {
+  Numbers numbers = {{"step", static_cast<double>(step)},
+                     {"judged", static_cast<double>(judged)},
+                     {"samples", static_cast<double>(samples)},
+                     {"train_s", train_s},
+                     {"loss_sum", loss_sum},
+                     {"loss_steps", static_cast<double>(loss_steps)},
+                     {"early_stop.bad", static_cast<double>(early_stop.state().bad)}};
+  if (early_stop.state().best) numbers["early_stop.best"] = *early_stop.state().best;
+  if (best) {
+    numbers["best.step"] = static_cast<double>(best->first);
+    numbers["best.value"] = best->second;
+  }
+  for (const optim::StateValue& value : schedule.state())
+    numbers[kSchedule + std::string(value.name)] = value.value;
+  return numbers;
+}
+
+Status Course::restore(const Numbers& numbers) {
+  TANDEM_ASSIGN(step, count(numbers, "step"));
+  TANDEM_ASSIGN(judged, count(numbers, "judged"));
+  TANDEM_ASSIGN(samples, count(numbers, "samples"));
+  TANDEM_ASSIGN(train_s, number(numbers, "train_s"));
+  TANDEM_ASSIGN(loss_sum, number(numbers, "loss_sum"));
+  TANDEM_ASSIGN(loss_steps, count(numbers, "loss_steps"));
+  EarlyStop::State memory;
+  TANDEM_ASSIGN(memory.bad, count(numbers, "early_stop.bad"));
+  if (numbers.contains("early_stop.best")) memory.best = numbers.at("early_stop.best");
+  early_stop.restore(memory);
+  best.reset();
+  if (numbers.contains("best.step")) {
+    best.emplace();
+    TANDEM_ASSIGN(best->first, count(numbers, "best.step"));
+    TANDEM_ASSIGN(best->second, number(numbers, "best.value"));
+  }
+  std::vector<optim::StateValue> kept;
+  for (const optim::StateValue& value : schedule.state()) {
+    TANDEM_ASSIGN(const double was, number(numbers, kSchedule + std::string(value.name)));
+    kept.push_back({value.name, was});
+  }
+  return schedule.restore(kept);
+}
+
+}  // namespace tandem::train

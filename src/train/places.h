@@ -1,0 +1,54 @@
+// Where a worker stands among the others of its job. The group lasts as long as its members stay
+// the same; when one is lost, or another comes, everybody gets a place in the next one. Belongs to
+// one thread.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+
+#include "base/result.h"
+#include "collective/group.h"
+
+namespace tandem::train {
+
+struct Place {
+  collective::Group group;
+  // A checkpoint's directory to go on from when no member has a state yet; "": from the start.
+  std::filesystem::path resume;
+};
+
+class Places {
+ public:
+  virtual ~Places() = default;
+
+  // Waits for the next place, and there for the other members; `waiting` is called a few times a
+  // second. kPeerLost or kTimeout when the others did not come: then another place may follow.
+  // kCancelled when this worker shall end.
+  virtual Result<Place> next(const std::function<void()>& waiting) = 0;
+
+  // Whether the next place is known, so that the members shall leave the group they are in. Cheap.
+  virtual bool has_next() = 0;
+
+  // Whether there can be another one at all; else the end of the group is the end of the worker.
+  virtual bool may_follow() const = 0;
+
+  // Of the last place.
+  virtual std::uint64_t generation() const = 0;
+};
+
+// A single one, for as long as the group holds.
+class OnePlace final : public Places {
+ public:
+  explicit OnePlace(Place place) : place_(std::move(place)) {}
+
+  Result<Place> next(const std::function<void()>&) override { return std::move(place_); }
+  bool has_next() override { return false; }
+  bool may_follow() const override { return false; }
+  std::uint64_t generation() const override { return 0; }
+
+ private:
+  Place place_;
+};
+
+}  // namespace tandem::train

@@ -1,0 +1,221 @@
+"""A run whose workers are killed, stopped, or lost all at once goes on and ends as if nothing had happened."""
+import json
+import os
+import random
+import re
+import signal
+import time
+
+from harness import TandemTest, argument_of, children_of, is_gone, main, wait_for
+
+# Dropout, uneven batches, and a schedule and an early stop with a memory; some seconds long, so that there is time to
+# kill.
+JOB = """\
+name = "recovery"
+[model]
+kind = "mlp"
+hidden = [48, 48]
+dropout = 0.1
+[data]
+source = "digits"
+[train]
+epochs = 40
+batch = 19
+seed = 7
+report_every_s = 0.02
+optimizer = { kind = "adam", lr = 0.002 }
+schedule = { kind = "plateau", patience = 1, gamma = 0.5 }
+early_stop = { patience = 500 }
+[cluster]
+lanes = 4
+max_restarts = 100
+[checkpoint]
+every_steps = 100
+"""
+ENGINES = ("shm", "gloo")
+KILLS = int(os.environ.get("TANDEM_TEST_KILLS", 6))
+# What must not depend on who died.
+TRUTH = ("status", "weights_hash", "steps", "epochs", "samples", "eval")
+
+
+class RecoveryTest(TandemTest):
+    truth = None
+
+    def setUp(self):
+        super().setUp()
+        self.job.write_text(JOB)
+        if RecoveryTest.truth is None:
+            self.tandem("train", self.job, "--out", "truth", "-q", "cluster.workers=1")
+            RecoveryTest.truth = self.essence("truth")
+
+    def essence(self, run):
+        report = self.report(run)
+        lines = map(json.loads, (self.scratch / run / "metrics.jsonl").read_text().splitlines())
+        told = [(line["part"], line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
+        return {key: report[key] for key in TRUTH}, told
+
+    def begin(self, out, *overrides):
+        """Starts a run and waits until it trains."""
+        process = self.start("train", self.job, "--out", out, "-q", *overrides)
+        self.await_steps(process, out, 1)
+        return process
+
+    def step(self, out):
+        metrics = self.scratch / out / "metrics.jsonl"
+        lines = metrics.read_text().splitlines() if metrics.exists() else []
+        steps = [json.loads(line)["step"] for line in lines[-1:]]
+        return max(steps, default=0)
+
+    def await_steps(self, process, out, steps):
+        def reached():
+            self.assertIsNone(process.poll(), "tandem ended early")
+            return self.step(out) >= steps
+        wait_for(reached, f"{steps} steps")
+
+    def workers(self, process):
+        """The pids of the workers that run, by number."""
+        found = {argument_of(pid, "--number"): pid for pid in children_of(process.pid)}
+        return {int(number): pid for number, pid in found.items() if number is not None and not is_gone(pid)}
+
+    def kill(self, process, numbers, number_of_signal=signal.SIGKILL):
+        for number in numbers:
+            pid = self.workers(process).get(number)
+            if pid is not None:
+                self.addCleanup(lambda pid=pid: is_gone(pid) or os.kill(pid, signal.SIGKILL))
+                os.kill(pid, number_of_signal)
+
+    def events(self, out, kind):
+        path = self.scratch / out / "events.jsonl"
+        return [event for event in map(json.loads, path.read_text().splitlines()) if event["kind"] == kind]
+
+    def assert_same_end(self, process, out):
+        pids = list(self.workers(process).values())
+        code, _, errors = self.finish(process)
+        self.assertEqual(code, 0, errors)
+        self.assertEqual(self.essence(out), RecoveryTest.truth)
+        self.assertEqual([pid for pid in pids if not is_gone(pid)], [], "workers were left behind")
+
+
+class Death(RecoveryTest):
+    def test_workers_that_are_killed_at_any_moment_change_nothing(self):
+        seed = int(os.environ.get("TANDEM_TEST_SEED", time.time_ns() % 1_000_000))
+        moments = random.Random(seed)
+        for run in range(KILLS):
+            engine, count, kills = ENGINES[run % 2], moments.randint(2, 4), moments.randint(1, 3)
+            with self.subTest(TANDEM_TEST_SEED=seed, run=run, engine=engine, workers=count, kills=kills):
+                out = f"run-{run}"
+                process = self.begin(out, f"cluster.workers={count}", f"cluster.engine={engine}")
+                for _ in range(kills):
+                    time.sleep(moments.uniform(0, 0.5))  # The moment is the point, not a state.
+                    alive = self.workers(process)
+                    if process.poll() is None and alive:
+                        self.kill(process, [moments.choice(sorted(alive))])
+                self.assert_same_end(process, out)
+                lost, recovered = self.events(out, "lost"), self.events(out, "recovered")
+                self.assertTrue(all(re.match(r"worker \d+", event["who"]) for event in lost), lost)
+                self.assertTrue(all(event["recovered_ms"] < 5000 for event in recovered), recovered)
+
+    def test_half_of_the_workers_are_killed_at_once(self):
+        for engine in ENGINES:
+            with self.subTest(engine=engine):
+                process = self.begin(engine, "cluster.workers=4", f"cluster.engine={engine}")
+                self.kill(process, (0, 2))
+                self.assert_same_end(process, engine)
+                self.assertEqual({event["who"] for event in self.events(engine, "lost")}, {"worker 0", "worker 2"})
+                self.assertGreaterEqual(len(self.events(engine, "recovered")), 1)
+
+    def test_all_workers_are_killed_at_once(self):
+        for engine in ENGINES:
+            with self.subTest(engine=engine):
+                process = self.begin(engine, "cluster.workers=3", f"cluster.engine={engine}")
+                store = self.scratch / engine / "checkpoints"
+                wait_for(lambda: list(store.glob("step-*")), "a checkpoint")
+                self.kill(process, (0, 1, 2))
+                self.assert_same_end(process, engine)
+                self.assertIn("from the checkpoint of step", self.events(engine, "rollback")[0]["detail"])
+
+    def test_a_worker_alone_is_killed(self):
+        process = self.begin("run", "cluster.workers=1", "checkpoint.every_steps=0")
+        self.kill(process, [0])
+        self.assert_same_end(process, "run")
+        self.assertIn("from the start", self.events("run", "rollback")[0]["detail"])
+
+    def test_workers_are_killed_while_they_start(self):
+        process = self.start("train", self.job, "--out", "run", "-q", "cluster.workers=3")
+        wait_for(lambda: 1 in self.workers(process), "the workers")
+        self.kill(process, [1])
+        self.assert_same_end(process, "run")
+
+    def test_replacements_come_to_an_end(self):
+        process = self.begin("run", "cluster.workers=2", "cluster.max_restarts=1", "train.epochs=100000")
+        for number in (1, 2):
+            wait_for(lambda: number in self.workers(process), "the worker")
+            self.kill(process, [number])
+        code, _, errors = self.finish(process)
+        self.assertEqual(code, 5, errors)
+        self.assertIn("worker 2", errors)
+        self.assertIn("cluster.max_restarts", errors)
+        self.assertEqual(self.report("run")["status"], "failed")
+
+
+class Change(RecoveryTest):
+    def test_a_lost_worker_is_replaced_and_the_new_one_joins(self):
+        process = self.begin("run", "cluster.workers=2", "train.epochs=100000")
+        self.kill(process, [1])
+        wait_for(lambda: self.events("run", "joined"), "the replacement")
+        self.assertEqual(self.events("run", "joined")[0]["who"], "worker 2")
+        self.assertEqual(sorted(self.workers(process)), [0, 2])
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(process)[0], 130)
+        report = self.report("run")
+        self.assertEqual(report["cluster"]["workers"], {"start": 2, "end": 2})
+
+    def test_with_too_few_workers_it_waits_for_the_next(self):
+        process = self.begin("run", "cluster.workers=2", "cluster.min_workers=2")
+        self.kill(process, [0])
+        self.assert_same_end(process, "run")
+        self.assertIn("1 of at least 2 workers", self.events("run", "waiting")[0]["detail"])
+
+    def test_a_stopped_worker_is_called_late_and_replaced(self):
+        for engine in ENGINES:
+            with self.subTest(engine=engine):
+                process = self.begin(engine, "cluster.workers=3", f"cluster.engine={engine}", "cluster.timeout_s=1")
+                self.kill(process, [1], signal.SIGSTOP)
+                self.assert_same_end(process, engine)
+                self.assertEqual([event["who"] for event in self.events(engine, "late")], ["worker 1"])
+
+
+class Interrupt(RecoveryTest):
+    def test_control_c_saves_the_state_and_resume_goes_on(self):
+        for engine in ENGINES:
+            with self.subTest(engine=engine):
+                process = self.begin(engine, "cluster.workers=3", f"cluster.engine={engine}")
+                self.kill(process, [2])
+                pids = list(self.workers(process).values())
+                process.send_signal(signal.SIGINT)
+                code, _, errors = self.finish(process)
+                self.assertEqual(code, 130, errors)
+                self.assertEqual([pid for pid in pids if not is_gone(pid)], [])
+                report = self.report(engine)
+                self.assertEqual(report["status"], "cancelled")
+                self.tandem("resume", engine, "-q", "cluster.workers=2")
+                self.assertEqual(self.essence(engine), RecoveryTest.truth)
+
+    def test_control_c_while_workers_start(self):
+        process = self.start("train", self.job, "--out", "run", "-q", "cluster.workers=3")
+        wait_for(lambda: len(self.workers(process)) == 3, "the workers")
+        pids = list(self.workers(process).values())
+        process.send_signal(signal.SIGINT)
+        code, _, errors = self.finish(process)
+        self.assertEqual(code, 130, errors)
+        self.assertEqual([pid for pid in pids if not is_gone(pid)], [])
+
+    def test_workers_do_not_outlive_tandem(self):
+        process = self.begin("run", "cluster.workers=3")
+        pids = list(self.workers(process).values())
+        process.kill()
+        wait_for(lambda: all(map(is_gone, pids)), "the workers' end")
+
+
+if __name__ == "__main__":
+    main()
