@@ -110,6 +110,12 @@ Status JobRun::finish(const EndJob& end, Report& report) {
   report.workers = workers_;
   report.sent.control += control_bytes_;
   add_traffic(report, recorder_.words());
+  // What could not be recorded makes the run's files incomplete, whatever the workers reached.
+  for (const auto& [worker, ended] : ends_) {
+    if (!ended.failure) continue;
+    fail(report, *ended.failure);
+    return {};
+  }
   if (end.how == EndJob::How::kFinished) return finish_well(report);
   return finish_badly(end, report);
 }

@@ -254,7 +254,7 @@ class Ranks(WorkersTest):
     def test_a_rank_that_never_comes_is_named(self):
         # A worker that waits for a rank gives up before tandem gives up on the worker, so that the reason is told.
         # It waits for three quarters of this, and loads in the rest.
-        start_s = 10
+        start_s = 16
         ranks = [self.start_rank(rank, 3, "--start-timeout", start_s) for rank in (0, 1)]
         since = time.monotonic()
         workers = [self.worker_of(process) for process in ranks]
