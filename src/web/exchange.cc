@@ -90,13 +90,15 @@ class Exchange::Library : private httplib::Server {
     body_ = &received.body;
     events_ = &events;
     MemoryStream stream(received.head.text, connection_);
+    answered_ = false;
     bool closed = false;
     const bool written = process_request(stream, false, closed, nullptr);
-    return written && !closed ? Afterwards::kKeep : Afterwards::kClose;
+    return written && answered_ && !closed ? Afterwards::kKeep : Afterwards::kClose;
   }
 
  private:
   void respond(const httplib::Request& request, httplib::Response& response) {
+    answered_ = true;
     const Reply reply = (*answer_)(to_request(request, *body_, connection_.peer()));
     response.status = reply.status;
     for (const auto& [name, value] : reply.headers) response.set_header(name, value);
@@ -131,6 +133,7 @@ class Exchange::Library : private httplib::Server {
   const Answer* answer_ = nullptr;
   const std::string* body_ = nullptr;
   std::unique_ptr<EventSource>* events_ = nullptr;
+  bool answered_ = false;  // Not when the library could not parse the request.
 };
 
 Exchange::Exchange(Connection& connection) : library_(std::make_unique<Library>(connection)) {}

@@ -15,6 +15,9 @@
 namespace tandem::web {
 namespace {
 
+// Those that the library knows and a client may send.
+constexpr std::array<std::string_view, 7> kMethods = {"GET",   "HEAD",   "POST",   "PUT",
+                                                      "PATCH", "DELETE", "OPTIONS"};
 // What goes on to the library. Content-Length does not: the body is read before.
 constexpr std::array<std::string_view, 7> kPassed = {
     "authorization", "content-type", "forwarded", "host", "last-event-id", "via", "x-forwarded-for",
@@ -76,6 +79,13 @@ std::optional<Reply> check_request_line(std::string_view line, std::string_view&
                                      [](char c) { return c > 0x20 && c < 0x7F && c != '#'; });
   if (!is_token(line.substr(0, first)) || !target.starts_with('/') || !printable)
     return bad("the first line is not `METHOD /path HTTP/1.1`");
+  const std::string_view method = line.substr(0, first);
+  if (std::find(kMethods.begin(), kMethods.end(), method) == kMethods.end()) {
+    return error_reply({.status = 501,
+                        .code = "unknown_method",
+                        .message = fmt::format("{} is no method that is known here", method),
+                        .hint = "use GET or POST"});
+  }
   return std::nullopt;
 }
 

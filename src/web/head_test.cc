@@ -71,6 +71,7 @@ TEST(Head, RefusesWhatIsNotARequest) {
     EXPECT_EQ(status_of(raw), 400) << raw;
   }
   EXPECT_EQ(status_of(std::string("GET /\0 HTTP/1.1\r\n\r\n", 19)), 400);
+  EXPECT_EQ(status_of("BREW /pot HTTP/1.1\r\n\r\n"), 501);
   EXPECT_EQ(status_of("GET /" + std::string(kMostTargetBytes, 'a') + " HTTP/1.1\r\n\r\n"), 414);
 }
 

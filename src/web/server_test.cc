@@ -56,7 +56,8 @@ TEST(Server, ErrorsAreJsonWithTheRightStatus) {
   EXPECT_EQ(code(get_request("/metrics", "X-Forwarded-For: 192.0.2.1\r\n")), 401);
   EXPECT_EQ(code(get_request("/metrics", "Big: " + std::string(20000, 'a') + "\r\n")), 431);
   EXPECT_EQ(code(get_request("/" + std::string(3000, 'a'))), 414);
-  EXPECT_EQ(code("BREW /pot HTTP/1.1\r\n\r\n"), 400);
+  EXPECT_EQ(code("GET /a?b?c HTTP/1.1\r\n\r\n"), 400);
+  EXPECT_EQ(code("BREW /pot HTTP/1.1\r\n\r\n"), 501);
 }
 
 TEST(Server, GarbageCostsItsSenderOnly) {
