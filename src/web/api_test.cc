@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "web/openapi.h"
+#include "web/routes.h"
 #include "web/testing.h"
 
 namespace tandem::web {
@@ -244,7 +245,7 @@ TEST(Reply, EveryCodeSurvivesTheWay) {
 
 TEST(OpenApi, DescribesEveryRoute) {
   const std::string text(openapi_yaml());
-  for (const RouteName& route : routes()) {
+  for (const Route& route : routes()) {
     const std::size_t at = text.find("\n  " + std::string(route.path) + ":\n");
     ASSERT_NE(at, std::string::npos) << route.path;
     // The paths are the only keys that are indented by two and begin with a slash.
@@ -260,7 +261,7 @@ TEST(OpenApi, DescribesNoRouteThatIsNotThere) {
        at = text.find("\n  /", at + 1)) {
     const std::string path = text.substr(at + 3, text.find(":\n", at) - at - 3);
     const auto known = routes();
-    EXPECT_TRUE(std::any_of(known.begin(), known.end(), [&](const RouteName& route) {
+    EXPECT_TRUE(std::any_of(known.begin(), known.end(), [&](const Route& route) {
       return route.path == path;
     })) << path;
   }

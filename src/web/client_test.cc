@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
+
 #include "web/listener.h"
 #include "web/testing.h"
 
@@ -96,6 +98,31 @@ TEST(Client, NoticesWhenTheOtherEndIsNoMaster) {
   EXPECT_EQ(answer_with("HTTP/1.1 404 No\r\nContent-Length: 11\r\n\r\n{\"error\":1}"),
             Code::kNotFound);
   EXPECT_EQ(answer_with("SSH-2.0-OpenSSH\r\n"), Code::kPeerLost);
+}
+
+TEST(Client, SurvivesAMasterThatClosesWhileItSends) {
+  auto listener = listen_at("127.0.0.1", 0);
+  ASSERT_TRUE(listener.ok());
+  std::jthread other([&] {
+    pollfd entry{.fd = listener->socket.get(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&entry, 1, 10000), 1);
+    const Descriptor socket(::accept4(listener->socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  });
+  // As in a program that has no server.
+  const auto before = std::signal(SIGPIPE, SIG_DFL);
+  const Client client({.master = {.host = "127.0.0.1", .port = listener->port}});
+  const auto submitted = client.submit({.job_toml = std::string(1'000'000, 'x')});
+  std::signal(SIGPIPE, before);
+  ASSERT_FALSE(submitted.ok());
+  EXPECT_EQ(submitted.error().code(), Code::kPeerLost);
+}
+
+TEST(Client, DoesNotSendWhatNoMasterTakes) {
+  TestServer server;
+  const auto submitted = client_of(server).submit({.job_toml = std::string(1 << 20, 'x')});
+  ASSERT_FALSE(submitted.ok());
+  EXPECT_EQ(submitted.error().code(), Code::kInvalidArgument);
+  EXPECT_TRUE(server.backend.calls().empty());
 }
 
 TEST(Client, FollowsALogToItsEnd) {

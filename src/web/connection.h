@@ -13,9 +13,9 @@
 
 #include "base/descriptor.h"
 #include "web/access.h"
-#include "web/api.h"
 #include "web/head.h"
 #include "web/reply.h"
+#include "web/request.h"
 
 namespace tandem::web {
 

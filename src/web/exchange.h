@@ -1,7 +1,7 @@
 // One connection's HTTP: gives the HTTP library whole requests, and writes what it makes of the
 // replies. The library's own sockets and threads are not used: they share a port with whoever asks
-// for it, take a thread for every silent client and end when accept() fails once. docs/decisions
-// has the reasons. Belongs to one thread.
+// for it, take a thread for every silent client and end when accept() fails once. The
+// reasons are in docs/decisions/0008-http-sockets.md. Belongs to one thread.
 #pragma once
 
 #include <functional>

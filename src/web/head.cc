@@ -9,8 +9,8 @@
 #include <map>
 #include <optional>
 
-#include "web/api.h"
 #include "web/ascii.h"
+#include "web/request.h"
 
 namespace tandem::web {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "web/api.h"
+#include "web/request.h"
 
 namespace tandem::web {
 namespace {

@@ -5,7 +5,7 @@
 #include <condition_variable>
 #include <deque>
 
-#include "web/api.h"
+#include "web/routes.h"
 #include "web/testing.h"
 
 namespace tandem::web {
@@ -19,7 +19,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 TEST(Server, AnswersEveryRouteOverASocket) {
   TestServer server;
-  for (const RouteName& route : routes()) {
+  for (const Route& route : routes()) {
     if (route.path == "/events") continue;  // Does not end.
     std::string path(route.path);
     if (const std::size_t at = path.find("{id}"); at != std::string::npos)

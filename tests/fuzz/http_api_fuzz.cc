@@ -1,5 +1,5 @@
 // clang-format off
-// Sources: src/web/access.cc src/web/api.cc src/web/head.cc src/web/inputs.cc src/web/reply.cc src/base/check.cc src/base/result.cc src/base/text.cc
+// Sources: src/web/access.cc src/web/api.cc src/web/head.cc src/web/inputs.cc src/web/reply.cc src/web/routes.cc src/base/check.cc src/base/result.cc src/base/text.cc
 // Links: -lfmt
 // clang-format on
 //
