@@ -103,10 +103,16 @@ TEST(Client, NoticesWhenTheOtherEndIsNoMaster) {
 TEST(Client, SurvivesAMasterThatClosesWhileItSends) {
   auto listener = listen_at("127.0.0.1", 0);
   ASSERT_TRUE(listener.ok());
+  const int small = 4096;  // So that the client is still sending when the end comes.
+  ::setsockopt(listener->socket.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
   std::jthread other([&] {
     pollfd entry{.fd = listener->socket.get(), .events = POLLIN, .revents = 0};
     ASSERT_EQ(::poll(&entry, 1, 10000), 1);
     const Descriptor socket(::accept4(listener->socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    char byte = 0;
+    EXPECT_EQ(::recv(socket.get(), &byte, 1, 0), 1);
+    // An end first and a reset then: the order in which a write raises SIGPIPE.
+    ::shutdown(socket.get(), SHUT_WR);
   });
   // As in a program that has no server.
   const auto before = std::signal(SIGPIPE, SIG_DFL);
