@@ -26,6 +26,8 @@ class Descriptor {
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
+  // Gives the descriptor to somebody else, who closes it.
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;

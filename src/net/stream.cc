@@ -1,0 +1,212 @@
+#include "net/stream.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/ssl.hpp>
+#include <exception>
+#include <type_traits>
+#include <utility>
+
+#include "net/address.h"
+
+namespace tandem::net {
+
+class Tls {
+ public:
+  asio::ssl::context context{asio::ssl::context::tls};
+};
+
+namespace {
+
+using Socket = asio::ip::tcp::socket;
+using TlsSocket = asio::ssl::stream<Socket>;
+
+// TLS decrypts no more than this at once.
+constexpr std::size_t kTlsRecordBytes = std::size_t{16} << 10;
+
+Error translate(std::string_view doing, const asio::error_code& error) {
+  if (error == asio::error::eof || error == asio::ssl::error::stream_truncated)
+    return Error(Code::kPeerLost, fmt::format("{}: the peer closed the connection", doing));
+  if (error.category() == asio::error::get_system_category())
+    return system_error(doing, error.value());
+  return Error(Code::kDenied, fmt::format("{}: {}", doing, error.message()));
+}
+
+template <typename AnySocket>
+class AsioStream final : public Stream, public std::enable_shared_from_this<AsioStream<AnySocket>> {
+ public:
+  static constexpr bool kTls = std::is_same_v<AnySocket, TlsSocket>;
+
+  AsioStream(Loop& loop, Descriptor socket, Role role, std::shared_ptr<Tls> tls)
+      : loop_(loop), role_(role), tls_(std::move(tls)), socket_(make_socket(loop)) {
+    const int family = family_of(socket.get());
+    peer_ = peer_of(socket.get());
+    const int on = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    asio::error_code error;
+    lowest().assign(family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), socket.get(),
+                    error);
+    if (!error) socket.release();
+    if (!error) lowest().non_blocking(true, error);
+    broken_ = error;
+  }
+
+  void open(Opened done) override {
+    if constexpr (kTls) {
+      socket_.async_handshake(
+          role_ == Role::kConnects ? TlsSocket::client : TlsSocket::server,
+          [self = this->shared_from_this(), done = std::move(done)](const asio::error_code& error) {
+            if (self->closed_) return;
+            done(error ? Status(translate("agree on TLS", error)) : Status());
+          });
+    } else {
+      loop_.post([self = this->shared_from_this(), done = std::move(done)] {
+        if (self->closed_) return;
+        done(self->broken_ ? Status(translate("use a connection", self->broken_)) : Status());
+      });
+    }
+  }
+
+  void read(std::size_t most, Read done) override {
+    if constexpr (kTls) {
+      buffer_.resize(std::max(buffer_.size(), std::min(most, kTlsRecordBytes)));
+      socket_.async_read_some(asio::buffer(buffer_.data(), std::min(most, buffer_.size())),
+                              [self = this->shared_from_this(), done = std::move(done)](
+                                  const asio::error_code& error, std::size_t size) {
+                                if (self->closed_) return;
+                                if (error) return done(translate("receive", error));
+                                done(std::string_view(self->buffer_.data(), size));
+                              });
+    } else {
+      // Waits first and receives into memory that all connections share, so that a silent
+      // connection needs none.
+      socket_.async_wait(Socket::wait_read, [self = this->shared_from_this(), most,
+                                             done = std::move(done)](asio::error_code error) {
+        if (self->closed_) return;
+        const std::span<char> into = self->loop_.scratch();
+        std::size_t size = 0;
+        if (!error) {
+          size = self->socket_.read_some(asio::buffer(into.data(), std::min(most, into.size())),
+                                         error);
+        }
+        if (error == asio::error::would_block || error == asio::error::try_again ||
+            error == asio::error::interrupted) {
+          return self->read(most, done);
+        }
+        if (error) return done(translate("receive", error));
+        done(std::string_view(into.data(), size));
+      });
+    }
+  }
+
+  void write(std::span<const std::string_view> pieces, Written done) override {
+    std::size_t used = 0;
+    for (; used < std::min(pieces.size(), gather_.size()); ++used)
+      gather_[used] = asio::buffer(pieces[used].data(), pieces[used].size());
+    // Empty buffers at the end change nothing.
+    std::fill(gather_.begin() + static_cast<std::ptrdiff_t>(used), gather_.end(),
+              asio::const_buffer());
+    socket_.async_write_some(gather_, [self = this->shared_from_this(), done = std::move(done)](
+                                          const asio::error_code& error, std::size_t size) {
+      if (self->closed_) return;
+      if (error) return done(translate("send", error));
+      done(size);
+    });
+  }
+
+  void finish() override {
+    asio::error_code ignored;
+    lowest().shutdown(Socket::shutdown_send, ignored);
+  }
+
+  void close() override {
+    if (std::exchange(closed_, true)) return;
+    asio::error_code ignored;
+    lowest().shutdown(Socket::shutdown_send, ignored);
+    lowest().close(ignored);
+  }
+
+  void close_with(std::string_view word) override {
+    if constexpr (!kTls) {
+      asio::error_code ignored;
+      if (!closed_) socket_.write_some(asio::buffer(word.data(), word.size()), ignored);
+    }
+    close();
+  }
+
+  const std::string& peer() const override { return peer_; }
+
+ private:
+  AnySocket make_socket(Loop& loop) {
+    if constexpr (kTls) {
+      return AnySocket(loop.context(), tls_->context);
+    } else {
+      return AnySocket(loop.context());
+    }
+  }
+
+  Socket& lowest() {
+    if constexpr (kTls) {
+      return socket_.next_layer();
+    } else {
+      return socket_;
+    }
+  }
+
+  Loop& loop_;
+  const Role role_;
+  const std::shared_ptr<Tls> tls_;
+  AnySocket socket_;
+  std::string peer_;
+  asio::error_code broken_;  // What went wrong when the socket was taken over.
+  bool closed_ = false;
+  std::string buffer_;  // For TLS only.
+  std::array<asio::const_buffer, 16> gather_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Tls>> load_tls(const Security& security) try {
+  const std::array files{&security.cert_file, &security.key_file, &security.ca_file};
+  if (std::all_of(files.begin(), files.end(), [](auto* file) { return file->empty(); }))
+    return std::shared_ptr<Tls>();
+  if (std::any_of(files.begin(), files.end(), [](auto* file) { return file->empty(); })) {
+    return Error(Code::kInvalidArgument,
+                 "TLS needs three files: a certificate, its key and the authority that signed the "
+                 "peers' certificates; give all or none");
+  }
+  auto tls = std::make_shared<Tls>();
+  const auto failed = [](const std::filesystem::path& file, const asio::error_code& error) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("use `{}` for TLS: {}", file.string(), error.message()));
+  };
+  asio::error_code error;
+  SSL_CTX_set_min_proto_version(tls->context.native_handle(), TLS1_3_VERSION);
+  tls->context.use_certificate_chain_file(security.cert_file.string(), error);
+  if (error) return failed(security.cert_file, error);
+  tls->context.use_private_key_file(security.key_file.string(), asio::ssl::context::pem, error);
+  if (error) return failed(security.key_file, error);
+  tls->context.load_verify_file(security.ca_file.string(), error);
+  if (error) return failed(security.ca_file, error);
+  tls->context.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert,
+                               error);
+  if (error) return failed(security.ca_file, error);
+  return tls;
+} catch (const std::exception& failure) {
+  return Error(Code::kInternal, fmt::format("prepare TLS: {}", failure.what()));
+}
+
+std::shared_ptr<Stream> make_stream(Loop& loop, Descriptor socket, Role role,
+                                    const std::shared_ptr<Tls>& tls) {
+  if (tls != nullptr)
+    return std::make_shared<AsioStream<TlsSocket>>(loop, std::move(socket), role, tls);
+  return std::make_shared<AsioStream<Socket>>(loop, std::move(socket), role, tls);
+}
+
+}  // namespace tandem::net
