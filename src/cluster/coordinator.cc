@@ -253,6 +253,14 @@ std::optional<NodeId> Coordinator::node_of(JobId job, int worker) const {
   return where == found->second.where.end() ? std::nullopt : std::optional(where->second);
 }
 
+std::vector<int> Coordinator::workers_of(JobId job) const {
+  std::vector<int> workers;
+  if (const auto found = jobs_.find(job); found != jobs_.end()) {
+    for (const auto& [worker, node] : found->second.where) workers.push_back(worker);
+  }
+  return workers;
+}
+
 int Coordinator::slots(NodeId node) const {
   const auto found = nodes_.find(node);
   return found == nodes_.end() ? 0 : found->second;

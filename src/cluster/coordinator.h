@@ -63,6 +63,8 @@ class Coordinator {
   // Where in the queue a job waits, from 1; nothing of one that does not.
   std::optional<int> place_in_queue(JobId job) const;
   std::optional<NodeId> node_of(JobId job, int worker) const;
+  // Those that were started and have not ended.
+  std::vector<int> workers_of(JobId job) const;
   int slots(NodeId node) const;
   int used_slots(NodeId node) const;
 

@@ -156,6 +156,11 @@ Status JobRun::finish_badly(const EndJob& end, Report& report) {
     return recorder_.event("cancelled", "user", report.reason);
   }
   const int guilty = end.worker;
+  if (!ends_.contains(guilty)) {
+    fail(report, Error(Code::kPeerLost, fmt::format("{} was lost with its node; {}",
+                                                    worker_name(index(guilty)), end.reason)));
+    return {};
+  }
   const LastWords said{std::span(recorder_.words()).subspan(index(guilty), 1),
                        request_.parsed,
                        {directory_.worker_log(guilty).string()},

@@ -22,11 +22,11 @@ Node::Node(const Limits& limits, SignalQueue& signals, NodeListener& listener)
 
 Node::~Node() = default;
 
-Status Node::start(int worker, const Command& command) {
+Status Node::start(int worker, const Command& command, const Limits& limits) {
   TANDEM_CHECK(!workers_.contains(worker));
   TANDEM_ASSIGN(Child child, Child::start(command));
   workers_[worker] = std::make_unique<WatchedWorker>(worker, std::move(child), command.first_line,
-                                                     limits_, listener_);
+                                                     limits, listener_);
   return {};
 }
 
@@ -58,6 +58,7 @@ std::pair<Order, Cause> Node::strongest() const {
 
 Node::Signal Node::turn(TimePoint deadline) {
   entries_.assign(1, {signals_.fd(), POLLIN, 0});
+  if (wakeup_ >= 0) entries_.push_back({wakeup_, POLLIN, 0});
   for (const auto& [number, worker] : workers_) {
     worker->add_descriptors(entries_);
     deadline = std::min(deadline, worker->deadline());

@@ -66,7 +66,10 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   // REQUIRES: no worker of this number runs.
-  Status start(int worker, const Command& command);
+  Status start(int worker, const Command& command) { return start(worker, command, limits_); }
+  Status start(int worker, const Command& command, const Limits& limits);
+  // A descriptor that ends the wait of turn(); whoever gives it reads it.
+  void set_wakeup(int fd) { wakeup_ = fd; }
   // These do nothing when the worker has ended.
   void tell(int worker, const wire::WorkerMessage& message);
   // Asks it to end; the second time kills it.
@@ -91,6 +94,7 @@ class Node {
   const Limits limits_;
   SignalQueue& signals_;
   NodeListener& listener_;
+  int wakeup_ = -1;
   std::map<int, std::unique_ptr<WatchedWorker>> workers_;
   std::vector<pollfd> entries_;
 };

@@ -118,6 +118,14 @@ Result<RunDirectory> RunDirectory::open(const fs::path& path) {
                            path.string()));
 }
 
+Result<RunDirectory> RunDirectory::open_or_create(const fs::path& path, std::string_view job_text) {
+  RunDirectory directory(path);
+  TANDEM_TRY(tandem::create_directories(directory.checkpoints()));
+  const Result<std::string> there = read_file(directory.job());
+  if (!there.ok() || *there != job_text) TANDEM_TRY(write_file_atomic(directory.job(), job_text));
+  return directory;
+}
+
 fs::path RunDirectory::worker_log(int worker) const {
   return path_ / fmt::format("worker-{}.log", worker);
 }

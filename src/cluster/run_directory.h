@@ -30,6 +30,11 @@ class RunDirectory {
   // One that a run has made. kNotFound when it is none.
   static Result<RunDirectory> open(const std::filesystem::path& path);
 
+  // One that another machine has made, here under the same path; made here too when the machines
+  // share no storage. `job_text` is what its job.toml holds.
+  static Result<RunDirectory> open_or_create(const std::filesystem::path& path,
+                                             std::string_view job_text);
+
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path job() const { return path_ / "job.toml"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }

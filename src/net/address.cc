@@ -50,6 +50,18 @@ bool is_loopback(const sockaddr* address) {
   return IN6_IS_ADDR_LOOPBACK(&six);
 }
 
+bool is_loopback(const std::string& host) {
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  if (::inet_pton(AF_INET, host.c_str(), &four.sin_addr) == 1)
+    return is_loopback(reinterpret_cast<const sockaddr*>(&four));
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  if (::inet_pton(AF_INET6, host.c_str(), &six.sin6_addr) == 1)
+    return is_loopback(reinterpret_cast<const sockaddr*>(&six));
+  return host == "localhost";
+}
+
 int family_of(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;

@@ -21,6 +21,8 @@ std::string to_string(const Endpoint& endpoint);
 
 Endpoint endpoint_of(const sockaddr* address);
 bool is_loopback(const sockaddr* address);
+// Of an address as text; names are not looked up, but "localhost" is known.
+bool is_loopback(const std::string& host);
 
 // Of a connected socket: AF_INET or AF_INET6, and its peer's address as text.
 int family_of(int socket);

@@ -1,0 +1,462 @@
+#include "cluster/master.h"
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "base/cpu.h"
+#include "base/file.h"
+#include "cluster/journal.h"
+#include "cluster/master_job.h"
+#include "cluster/master_metrics.h"
+#include "cluster/peers.h"
+#include "cluster/remote.h"
+#include "cluster/worker_news.h"
+
+namespace tandem::cluster {
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::milliseconds;
+
+TimePoint now() {
+  return std::chrono::steady_clock::now();
+}
+
+JobState state_named(std::string_view status) {
+  for (const JobState state : {JobState::kFinished, JobState::kConverged, JobState::kCancelled}) {
+    if (to_string(state) == status) return state;
+  }
+  return JobState::kFailed;
+}
+
+Error no_such_job(const std::string& id) {
+  return Error(Code::kNotFound, fmt::format("there is no job `{}`; `tandem jobs` lists them", id));
+}
+
+}  // namespace
+
+class Master::Impl {
+ public:
+  Impl(net::Loop& loop, MasterConfig config) : loop_(loop), config_(std::move(config)) {}
+
+  Status begin() {
+    TANDEM_TRY(tandem::create_directories(config_.runs));
+    TANDEM_ASSIGN(const std::vector<Accepted> accepted, read_accepted(config_.runs));
+    Peers::Handler handler;
+    handler.on_node = [this](NodeId node, const wire::NodeHello& hello) { node_up(node, hello); };
+    handler.on_message = [this](NodeId node, const wire::NodeMessage& message) {
+      heard(node, message);
+    };
+    handler.on_lost = [this](NodeId node, const std::string& name, const Error& why) {
+      node_lost(node, name, why);
+    };
+    handler.log = config_.log;
+    TANDEM_ASSIGN(peers_, Peers::create(loop_, config_.listen, config_.security, config_.net_limits,
+                                        config_.version, std::move(handler)));
+    for (const Accepted& each : accepted) take_up(each);
+    return {};
+  }
+
+  std::uint16_t port() const { return peers_->port(); }
+
+  Result<Json> submit(JobSubmission submission) {
+    TANDEM_ASSIGN(RunDirectory directory,
+                  RunDirectory::create_next(config_.runs, submission.parsed.job.name));
+    TANDEM_TRY(write_file_atomic(directory.job(), submission.job_text));
+    TANDEM_TRY(
+        write_accepted({directory.path(), submission.base_directory, submission.priority, ""}));
+    MasterJob& job = add(request_of(std::move(submission.parsed), std::move(submission.job_text),
+                                    submission.base_directory),
+                         std::move(directory), submission.priority);
+    publish(job, "accepted", fmt::format("{} workers", job.request().parsed.job.cluster.workers));
+    queue(job);
+    return job.to_json(coordinator_);
+  }
+
+  Result<Json> cancel(const std::string& id) {
+    TANDEM_ASSIGN(MasterJob * job, find(id));
+    if (cluster::has_ended(job->state())) {
+      return Error(Code::kInvalidArgument,
+                   fmt::format("{} has ended already: {}", id, to_string(job->state())));
+    }
+    apply(coordinator_.cancel(job->id(), now()));
+    return job->to_json(coordinator_);
+  }
+
+  Result<Json> resize(const std::string& id, std::int64_t workers) {
+    TANDEM_ASSIGN(MasterJob * job, find(id));
+    const std::int64_t lanes = job->request().parsed.job.lanes();
+    if (cluster::has_ended(job->state()) || workers < 1 || workers > lanes) {
+      return Error(Code::kInvalidArgument,
+                   cluster::has_ended(job->state())
+                       ? fmt::format("{} has ended already: {}", id, to_string(job->state()))
+                       : fmt::format("{} workers: {} has {} lanes, so it can have 1 to {}", workers,
+                                     id, lanes, lanes));
+    }
+    apply(coordinator_.resize(job->id(), static_cast<int>(workers), now()));
+    return job->to_json(coordinator_);
+  }
+
+  Result<Json> resume(const std::string& id, std::optional<std::int64_t> step) {
+    TANDEM_ASSIGN(MasterJob * job, find(id));
+    if (!cluster::has_ended(job->state())) {
+      return Error(Code::kInvalidArgument,
+                   fmt::format("{} is {}; cancel it first", id, to_string(job->state())));
+    }
+    TANDEM_ASSIGN(ResumePoint point, find_resume_point(job->directory(), step));
+    TANDEM_TRY(go_back_to(job->directory(), point));
+    job->queue_again(std::move(point));
+    queue(*job);
+    return job->to_json(coordinator_);
+  }
+
+  Json jobs() const {
+    Json list = Json::array();
+    for (const auto& [id, job] : jobs_) list.push_back(job->to_json(coordinator_));
+    return {{"jobs", std::move(list)}};
+  }
+  Result<Json> job(const std::string& id) const {
+    TANDEM_ASSIGN(const MasterJob* job, find(id));
+    return job->to_json(coordinator_);
+  }
+  Result<MasterJob*> find(const std::string& id) const {
+    for (const auto& [number, job] : jobs_) {
+      if (job->name() == id) return job.get();
+    }
+    return no_such_job(id);
+  }
+
+  Json nodes() const {
+    Json list = Json::array();
+    peers_->for_each([&](NodeId node, const wire::NodeHello& hello, const std::string& address) {
+      list.push_back({{"id", node},
+                      {"name", hello.name()},
+                      {"address", address},
+                      {"slots", coordinator_.slots(node)},
+                      {"used", coordinator_.used_slots(node)},
+                      {"processor", hello.processor()},
+                      {"version", hello.version()}});
+    });
+    return {{"nodes", std::move(list)}};
+  }
+
+  std::string prometheus() const {
+    ClusterFacts facts;
+    facts.refused_peers = peers_->refused();
+    facts.workers_lost = workers_lost_;
+    peers_->for_each([&](NodeId node, const wire::NodeHello&, const std::string&) {
+      ++facts.nodes;
+      facts.slots += coordinator_.slots(node);
+      facts.used_slots += coordinator_.used_slots(node);
+    });
+    for (const auto& [id, job] : jobs_) {
+      ++facts.jobs[std::string(to_string(job->state()))];
+      if (!cluster::has_ended(job->state()) && job->progress())
+        facts.progress.emplace_back(job->name(), *job->progress());
+    }
+    return to_prometheus(facts);
+  }
+
+  void shut_down(std::function<void()> done) {
+    shutting_down_ = true;
+    done_ = std::move(done);
+    for (const auto& [id, job] : jobs_) {
+      for (const int worker : coordinator_.workers_of(id)) {
+        if (const auto node = coordinator_.node_of(id, worker))
+          send_end(id, worker, *node, Order::kTerminate);
+      }
+    }
+    give_up_ = loop_.after(config_.worker_limits.grace, [this] { end_shut_down(); });
+    look_whether_done();
+  }
+
+ private:
+  RunRequest request_of(job::ParsedJob parsed, std::string text, std::filesystem::path base) const {
+    RunRequest request;
+    request.parsed = std::move(parsed);
+    request.job_text = std::move(text);
+    request.base_directory = std::move(base);
+    request.limits = config_.worker_limits;
+    request.version = config_.version;
+    return request;
+  }
+
+  MasterJob& add(RunRequest request, RunDirectory directory, int priority) {
+    const JobId id = next_job_++;
+    auto job = std::make_unique<MasterJob>(id, std::move(request), std::move(directory), priority,
+                                           config_.publish);
+    return *(jobs_[id] = std::move(job));
+  }
+
+  void queue(MasterJob& job) {
+    apply(coordinator_.submit(job.id(), plan_of(job.request().parsed.job, job.priority()), now()));
+  }
+
+  // A job of an earlier master.
+  void take_up(const Accepted& accepted) {
+    auto directory = RunDirectory::open(accepted.directory);
+    if (!directory.ok()) return config_.log(directory.error().message());
+    const auto text = read_file(directory->job(), job::kMostFileBytes);
+    if (!text.ok()) return config_.log(text.error().message());
+    auto parsed = job::parse_located(*text, directory->job().string(), {});
+    if (!parsed.ok()) return config_.log(parsed.error().message());
+    MasterJob& job = add(request_of(std::move(*parsed), *text, accepted.base_directory), *directory,
+                         accepted.priority);
+    if (!accepted.status.empty()) return job.end_as(state_named(accepted.status));
+    ResumePoint point;
+    if (auto found = find_resume_point(*directory, std::nullopt); found.ok()) point = *found;
+    config_.log(fmt::format("takes up {} again, after step {}", job.name(), point.step));
+    job.queue_again(std::move(point));
+    queue(job);
+  }
+
+  void publish(const MasterJob& job, const char* kind, const std::string& detail) {
+    config_.publish({{"job", job.name()}, {"kind", kind}, {"detail", detail}});
+  }
+
+  void node_up(NodeId node, const wire::NodeHello& hello) {
+    config_.log(fmt::format("node {} joined with {} slots", hello.name(), hello.slots()));
+    config_.publish({{"kind", "node_joined"}, {"node", hello.name()}, {"slots", hello.slots()}});
+    apply(coordinator_.node_up(node, hello.slots(), now()));
+  }
+
+  void node_lost(NodeId node, const std::string& name, const Error& why) {
+    config_.log(fmt::format("node {} is lost: {}", name, why.message()));
+    config_.publish({{"kind", "node_lost"}, {"node", name}, {"detail", why.message()}});
+    apply(coordinator_.node_down(
+        node, fmt::format("was lost with its node {}: {}", name, why.message()), now()));
+    look_whether_done();
+  }
+
+  // The job of a worker that really runs on this node.
+  MasterJob* job_of(NodeId node, JobId id, int worker) const {
+    if (coordinator_.node_of(id, worker) != node) return nullptr;
+    const auto found = jobs_.find(id);
+    return found == jobs_.end() || found->second->state() != JobState::kRunning
+               ? nullptr
+               : found->second.get();
+  }
+
+  void heard(NodeId node, const wire::NodeMessage& message) {
+    if (message.has_said()) {
+      const wire::WorkerSaid& said = message.said();
+      MasterJob* job = job_of(node, said.job(), said.worker());
+      if (job == nullptr) return;
+      const auto words = parse_worker_message(said.message());
+      if (!words.ok()) return peers_->refuse(node, words.error());
+      keep(*job, job->run().message(said.worker(), *words));
+      apply(tell(coordinator_, said.job(), said.worker(), *words, now()));
+    } else if (message.has_line()) {
+      const wire::WorkerLine& line = message.line();
+      MasterJob* job = job_of(node, line.job(), line.worker());
+      if (job == nullptr) return;
+      const Stream stream = line.errors() ? Stream::kErrors : Stream::kOutput;
+      keep(*job, job->run().line(line.worker(), stream, line.text()));
+    } else if (message.has_ended()) {
+      const wire::WorkerEnded& ended = message.ended();
+      MasterJob* job = job_of(node, ended.job(), ended.worker());
+      if (job == nullptr) return;
+      const auto end = from_wire(ended);
+      if (!end.ok()) return peers_->refuse(node, end.error());
+      const Team* team = coordinator_.team(ended.job());
+      const Ending ending =
+          job->run().ended(ended.worker(), *end, team == nullptr ? 0 : team->generation());
+      if (ending.kind == Ending::Kind::kLost) ++workers_lost_;
+      apply(coordinator_.ended(ended.job(), ended.worker(), ending, now()));
+      look_whether_done();
+    }
+  }
+
+  // A job whose files cannot be written ends.
+  void keep(MasterJob& job, Status status) {
+    if (status.ok() || job.state() != JobState::kRunning) return;
+    config_.log(fmt::format("{}: {}", job.name(), status.error().message()));
+    const JobId id = job.id();
+    broken_.emplace(id, std::move(status).error());
+    apply(coordinator_.cancel(id, now()));
+    apply(coordinator_.cancel(id, now()));
+  }
+
+  void apply(JobActions actions) {
+    for (JobAction& action : actions) todo_.push_back(std::move(action));
+    if (applying_) return;
+    applying_ = true;
+    while (!todo_.empty()) {
+      const JobAction action = std::move(todo_.front());
+      todo_.pop_front();
+      MasterJob& job = *jobs_.at(action.job);
+      std::visit([&](const auto& what) { carry_out(job, what, action.node); }, action.action);
+    }
+    applying_ = false;
+    const TimePoint deadline = coordinator_.deadline();
+    if (deadline == TimePoint::max()) return timer_.cancel();
+    timer_ = loop_.after(std::max<TimePoint::duration>(deadline - now(), milliseconds(1)),
+                         [this] { apply(coordinator_.tick(now())); });
+  }
+
+  void carry_out(MasterJob& job, const StartWorker& start, NodeId node) {
+    if (shutting_down_) return;
+    if (job.state() == JobState::kQueued) {
+      const bool local = net::is_loopback(config_.listen.host);
+      keep_begun(job, job.begin(common_kernels(), local ? "127.0.0.1" : ""));
+    }
+    if (job.state() != JobState::kRunning) return;
+    keep(job, job.run().add_worker());
+    wire::MasterMessage message;
+    wire::StartWorker& told = *message.mutable_start();
+    const RunRequest& request = job.request();
+    told.set_job(job.id());
+    told.set_worker(start.worker);
+    told.set_job_text(request.job_text);
+    told.set_run_directory(job.directory().path().string());
+    told.set_base_directory(request.base_directory.string());
+    told.set_token(job.token());
+    told.set_blas_core(request.kernels.blas_core);
+    told.set_aten(request.kernels.aten);
+    told.set_onednn(request.kernels.onednn);
+    told.set_start_ms(request.limits.start.count());
+    told.set_silence_ms(request.limits.silence.count());
+    peers_->send(node, message);
+  }
+
+  // A job that cannot begin ends before it had a worker.
+  void keep_begun(MasterJob& job, Status status) {
+    if (status.ok()) return;
+    broken_.emplace(job.id(), std::move(status).error());
+    const JobId id = job.id();
+    apply(coordinator_.cancel(id, now()));
+    for (const int worker : coordinator_.workers_of(id))
+      apply(coordinator_.ended(id, worker, {}, now()));
+  }
+
+  void carry_out(MasterJob& job, const PlaceWorker& place, NodeId node) {
+    if (job.state() != JobState::kRunning) return;
+    const auto words = job.run().place(place, job.meeting_point());
+    if (!words.ok()) return keep(job, words.error());
+    wire::MasterMessage message;
+    message.mutable_tell()->set_job(job.id());
+    message.mutable_tell()->set_worker(place.worker);
+    message.mutable_tell()->set_message(words->SerializeAsString());
+    peers_->send(node, message);
+  }
+
+  void carry_out(MasterJob& job, const EndWorker& end, NodeId node) {
+    send_end(job.id(), end.worker, node, end.order);
+  }
+
+  void carry_out(MasterJob& job, const TellUser& news, NodeId) {
+    config_.log(fmt::format("{}: {}: {} {}", job.name(), news.kind, news.who, news.detail));
+    if (job.state() == JobState::kRunning) keep(job, job.run().tell(news));
+  }
+
+  void carry_out(MasterJob& job, const EndJob& end, NodeId) {
+    if (shutting_down_) return;  // Its files stay as they are, for the next master.
+    const auto broken = broken_.find(job.id());
+    if (broken != broken_.end()) {
+      job.end(broken->second);
+      broken_.erase(broken);
+    } else {
+      job.end(end);
+    }
+    config_.log(fmt::format("{}: {}", job.name(), to_string(job.state())));
+  }
+
+  void send_end(JobId job, int worker, NodeId node, Order order) {
+    wire::MasterMessage message;
+    message.mutable_end()->set_job(job);
+    message.mutable_end()->set_worker(worker);
+    message.mutable_end()->set_order(static_cast<int>(order));
+    message.mutable_end()->set_cause(static_cast<int>(Cause::kCancelled));
+    peers_->send(node, message);
+  }
+
+  // All workers of a job use the same kernels: those that every node has.
+  Kernels common_kernels() const {
+    Cpu cpu;
+    cpu.avx2 = cpu.avx512 = true;
+    peers_->for_each([&](NodeId, const wire::NodeHello& hello, const std::string&) {
+      cpu.avx2 = cpu.avx2 && hello.avx2();
+      cpu.avx512 = cpu.avx512 && hello.avx512();
+    });
+    return best_kernels(cpu);
+  }
+
+  void look_whether_done() {
+    if (!shutting_down_ || !done_) return;
+    for (const auto& [id, job] : jobs_) {
+      if (!coordinator_.workers_of(id).empty()) return;
+    }
+    end_shut_down();
+  }
+
+  void end_shut_down() {
+    give_up_.cancel();
+    if (done_) std::exchange(done_, nullptr)();
+  }
+
+  net::Loop& loop_;
+  const MasterConfig config_;
+  Coordinator coordinator_;
+  std::map<JobId, std::unique_ptr<MasterJob>> jobs_;
+  std::map<JobId, Error> broken_;  // Jobs that end because of their files.
+  JobId next_job_ = 1;
+  std::uint64_t workers_lost_ = 0;
+  std::deque<JobAction> todo_;
+  bool applying_ = false, shutting_down_ = false;
+  std::function<void()> done_;
+  net::Timer timer_, give_up_;
+  std::unique_ptr<Peers> peers_;
+};
+
+Result<std::unique_ptr<Master>> Master::create(net::Loop& loop, MasterConfig config) {
+  auto impl = std::make_unique<Impl>(loop, std::move(config));
+  TANDEM_TRY(impl->begin());
+  return std::unique_ptr<Master>(new Master(std::move(impl)));
+}
+
+Master::Master(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Master::~Master() = default;
+
+std::uint16_t Master::port() const {
+  return impl_->port();
+}
+Result<Json> Master::submit(JobSubmission submission) {
+  return impl_->submit(std::move(submission));
+}
+Result<Json> Master::cancel(const std::string& id) {
+  return impl_->cancel(id);
+}
+Result<Json> Master::resume(const std::string& id, std::optional<std::int64_t> step) {
+  return impl_->resume(id, step);
+}
+Result<Json> Master::resize(const std::string& id, std::int64_t workers) {
+  return impl_->resize(id, workers);
+}
+Json Master::jobs() const {
+  return impl_->jobs();
+}
+Result<Json> Master::job(const std::string& id) const {
+  return impl_->job(id);
+}
+Json Master::nodes() const {
+  return impl_->nodes();
+}
+Result<std::filesystem::path> Master::directory_of(const std::string& id) const {
+  TANDEM_ASSIGN(const MasterJob* job, impl_->find(id));
+  return job->directory().path();
+}
+Result<bool> Master::has_ended(const std::string& id) const {
+  TANDEM_ASSIGN(const MasterJob* job, impl_->find(id));
+  return cluster::has_ended(job->state());
+}
+std::string Master::prometheus() const {
+  return impl_->prometheus();
+}
+void Master::shut_down(std::function<void()> done) {
+  impl_->shut_down(std::move(done));
+}
+
+}  // namespace tandem::cluster

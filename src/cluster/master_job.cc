@@ -1,0 +1,168 @@
+#include "cluster/master_job.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "base/file.h"
+#include "cluster/meeting.h"
+#include "cluster/summary.h"
+
+namespace tandem::cluster {
+
+using Json = nlohmann::json;
+
+std::string_view to_string(JobState state) {
+  switch (state) {
+    case JobState::kQueued:
+      return "queued";
+    case JobState::kRunning:
+      return "running";
+    case JobState::kFinished:
+      return "finished";
+    case JobState::kConverged:
+      return "converged";
+    case JobState::kFailed:
+      return "failed";
+    case JobState::kCancelled:
+      return "cancelled";
+  }
+  return "unknown";
+}
+
+MasterJob::MasterJob(JobId id, RunRequest request, RunDirectory directory, int priority,
+                     Publish publish)
+    : id_(id),
+      request_(std::move(request)),
+      directory_(std::move(directory)),
+      priority_(priority),
+      publish_(std::move(publish)) {}
+
+Status MasterJob::begin(const Kernels& kernels, const std::string& address) {
+  request_.kernels = kernels;
+  began_ = std::chrono::steady_clock::now();
+  report_ = blank_report(request_);
+  TANDEM_ASSIGN(RunLock lock, RunLock::take(directory_));
+  lock_.emplace(std::move(lock));
+  if (request_.resume) TANDEM_TRY(go_back_to(directory_, *request_.resume));
+  TANDEM_TRY(write_file_atomic(directory_.job(), request_.job_text));
+  // A job that was queued again has files.
+  TANDEM_ASSIGN(Recorder recorder, request_.resume ? Recorder::reopen(directory_, 0)
+                                                   : Recorder::create(directory_, 0));
+  recorder_.emplace(std::move(recorder));
+  if (request_.resume) {
+    TANDEM_TRY(
+        recorder_->event("resumed", "master", fmt::format("after step {}", request_.resume->step)));
+  }
+  TANDEM_ASSIGN(token_, random_token());
+  TANDEM_ASSIGN(store_, collective::StoreServer::start(address, 0, token_));
+  run_.emplace(request_, directory_, *recorder_, *this);
+  state_ = JobState::kRunning;
+  return {};
+}
+
+void MasterJob::message(const wire::WorkerMessage& message) {
+  Json event = {{"job", name()}};
+  if (message.has_started()) started_ = message.started();
+  if (message.has_progress()) {
+    const bool is_news = !progress_ || progress_->step() != message.progress().step();
+    progress_ = message.progress();
+    if (!is_news) return;
+    event["kind"] = "progress";
+    event["step"] = progress_->step();
+    event["loss"] = progress_->loss();
+  } else if (message.has_evaluated()) {
+    event["kind"] = "evaluated";
+    event["part"] = message.evaluated().part();
+    event["step"] = message.evaluated().step();
+    event["loss"] = message.evaluated().loss();
+    if (message.evaluated().has_accuracy()) event["accuracy"] = message.evaluated().accuracy();
+  } else if (message.has_event()) {
+    event["kind"] = message.event().kind();
+    event["detail"] = message.event().detail();
+  } else {
+    return;
+  }
+  publish_(event);
+}
+
+void MasterJob::end(const EndJob& end) {
+  if (!report_) report_ = blank_report(request_);
+  Report report = std::move(*report_);
+  if (!run_) {  // It was cancelled while it waited.
+    report.status = RunStatus::kCancelled;
+    report.reason = "cancelled by the user before it began";
+  } else if (Status status = run_->finish(end, report); !status.ok() && !report.error) {
+    fail(report, std::move(status).error());
+  }
+  close(std::move(report));
+}
+
+void MasterJob::end(Error error) {
+  Report report = report_ ? std::move(*report_) : blank_report(request_);
+  fail(report, std::move(error));
+  close(std::move(report));
+}
+
+void MasterJob::close(Report report) {
+  if (recorder_) report.events = recorder_->events();
+  if (began_ != TimePoint{}) {
+    report.wall_s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  }
+  state_ = report.status == RunStatus::kFinished    ? JobState::kFinished
+           : report.status == RunStatus::kConverged ? JobState::kConverged
+           : report.status == RunStatus::kCancelled ? JobState::kCancelled
+                                                    : JobState::kFailed;
+  reason_ = report.reason;
+  const Status written = write_file_atomic(directory_.report(), cluster::to_json(report));
+  if (!written.ok()) reason_ += "; its report could not be written: " + written.error().message();
+  publish_({{"job", name()},
+            {"kind", "ended"},
+            {"state", to_string(state_)},
+            {"detail", reason_},
+            {"weights_hash", report.weights_hash}});
+  run_.reset();
+  recorder_.reset();
+  store_.reset();
+  lock_.reset();
+}
+
+void MasterJob::queue_again(ResumePoint point) {
+  request_.resume = std::move(point);
+  state_ = JobState::kQueued;
+  reason_.clear();
+}
+
+Json MasterJob::to_json(const Coordinator& coordinator) const {
+  const job::Cluster& cluster = request_.parsed.job.cluster;
+  Json json = {{"id", name()},
+               {"name", request_.parsed.job.name},
+               {"state", to_string(state_)},
+               {"priority", priority_},
+               {"run_directory", directory_.path().string()},
+               {"workers", {{"asked", cluster.workers}, {"now", 0}}},
+               {"lanes", request_.parsed.job.lanes()}};
+  if (!reason_.empty()) json["reason"] = reason_;
+  if (const Team* team = coordinator.team(id_)) {
+    json["workers"]["now"] = team->members();
+    json["generation"] = team->generation();
+    if (team->is_waiting()) json["waiting"] = true;
+  }
+  if (const auto place = coordinator.place_in_queue(id_)) json["place_in_queue"] = *place;
+  if (started_) json["total_steps"] = started_->total_steps();
+  if (progress_) {
+    json["progress"] = {
+        {"step", progress_->step()},
+        {"epoch", progress_->epoch()},
+        {"samples", progress_->samples()},
+        {"loss", progress_->loss()},
+        {"lr", progress_->lr()},
+        {"samples_per_s", progress_->train_s() > 0
+                              ? static_cast<double>(progress_->samples()) / progress_->train_s()
+                              : 0.0}};
+  }
+  return json;
+}
+
+}  // namespace tandem::cluster

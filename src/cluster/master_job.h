@@ -1,0 +1,94 @@
+// One job of a master: its files, its records, where its workers meet, and what is to be said of
+// it. Belongs to the master's thread.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "cluster/coordinator.h"
+#include "cluster/job_run.h"
+#include "cluster/recorder.h"
+#include "cluster/resume.h"
+#include "cluster/run.h"
+#include "collective/store.h"
+
+namespace tandem::cluster {
+
+enum class JobState : std::uint8_t {
+  kQueued,
+  kRunning,
+  kFinished,
+  kConverged,
+  kFailed,
+  kCancelled
+};
+std::string_view to_string(JobState state);
+inline bool has_ended(JobState state) {
+  return state >= JobState::kFinished;
+}
+
+class MasterJob final : public RunView {
+ public:
+  using Publish = std::function<void(const nlohmann::json& event)>;
+
+  MasterJob(JobId id, RunRequest request, RunDirectory directory, int priority, Publish publish);
+
+  JobId id() const { return id_; }
+  // What people call it: the name of its directory.
+  std::string name() const { return directory_.path().filename().string(); }
+  int priority() const { return priority_; }
+  JobState state() const { return state_; }
+  const RunRequest& request() const { return request_; }
+  const RunDirectory& directory() const { return directory_; }
+  const std::string& token() const { return token_; }
+  const std::optional<wire::Progress>& progress() const { return progress_; }
+
+  // Opens its files and the store where its workers meet, on `address`. `kernels` are those that
+  // every node has.
+  Status begin(const Kernels& kernels, const std::string& address);
+  JobRun& run() { return *run_; }
+  MeetingPoint meeting_point() const { return {"", store_->port()}; }
+  void end(const EndJob& end);
+  // Something of its files failed: it ends so.
+  void end(Error error);
+  // After a restart of the master: what its report says.
+  void end_as(JobState state) { state_ = state; }
+  // It shall run again, from a checkpoint.
+  void queue_again(ResumePoint point);
+
+  nlohmann::json to_json(const Coordinator& coordinator) const;
+
+  void message(const wire::WorkerMessage& message) override;
+  void line(int, Stream, std::string_view) override {}
+  void stopping(Order, Cause) override {}
+  void resumed() override {}
+  void tick() override {}
+  void lost(std::size_t, const std::deque<std::string>&) override {}
+
+ private:
+  void close(Report report);
+
+  const JobId id_;
+  RunRequest request_;
+  const RunDirectory directory_;
+  const int priority_;
+  const Publish publish_;
+  JobState state_ = JobState::kQueued;
+  std::string reason_;
+  std::string token_;
+  std::optional<RunLock> lock_;
+  std::optional<Recorder> recorder_;
+  std::optional<JobRun> run_;
+  std::unique_ptr<collective::StoreServer> store_;
+  std::optional<wire::Started> started_;
+  std::optional<wire::Progress> progress_;
+  std::optional<Report> report_;
+  TimePoint began_{};
+};
+
+}  // namespace tandem::cluster
