@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 
 #include "base/file.h"
 
@@ -64,6 +65,17 @@ fs::path unfinished(const fs::path& path, std::string_view doing) {
          fmt::format("{}{}-{}-{}", kUnfinished, doing, path.filename().string(), ::getpid());
 }
 
+// Gives `directory` the name `path`. What had that name is then in `directory`, or gone.
+Status put_in_place(const fs::path& directory, const fs::path& path) {
+  if (::renameat2(AT_FDCWD, directory.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0)
+    return {};
+  // ENOENT: there is nothing to exchange it with. Some file systems, such as NFS, exchange nothing
+  // (EINVAL); with those the old one is away for the moment between two renames.
+  std::error_code error;
+  if (errno != ENOENT && fs::exists(path, error)) TANDEM_TRY(remove_checkpoint({0, path}));
+  return move_to(directory, path);
+}
+
 Status write_new(const fs::path& directory, const fs::path& path, const ModelContent& model,
                  const ModelContent& training) {
   std::error_code error;
@@ -73,8 +85,7 @@ Status write_new(const fs::path& directory, const fs::path& path, const ModelCon
                 save_model(directory / kModelFileName, model));
   TANDEM_ASSIGN([[maybe_unused]] const Manifest state,
                 save_model(directory / kTrainingFileName, training));
-  if (fs::exists(path, error)) TANDEM_TRY(remove_checkpoint({0, path}));
-  TANDEM_TRY(move_to(directory, path));
+  TANDEM_TRY(put_in_place(directory, path));
   return sync_directory(path.parent_path());
 }
 
@@ -127,12 +138,13 @@ Result<Choice> choose_checkpoint(const fs::path& store, std::optional<std::int64
 
 Status write_checkpoint(const fs::path& store, std::int64_t step, const ModelContent& model,
                         const ModelContent& training) {
+  // Before it, for the space; and what cannot be removed is no reason not to write.
+  [[maybe_unused]] const Status swept = sweep_store(store);
   const fs::path path = store / name_of(step), directory = unfinished(path, "write");
   Status written = write_new(directory, path, model, training);
-  if (!written.ok()) {
-    // What failed says more than that its rest could not be removed.
-    [[maybe_unused]] const Status removed = erase_tree(directory);
-  }
+  // What is left of a failure, or the one that was replaced. How writing went says more than
+  // whether that could be removed, which the next writer tries again.
+  [[maybe_unused]] const Status removed = erase_tree(directory);
   return written;
 }
 

@@ -42,7 +42,9 @@ struct Choice {
 Result<Choice> choose_checkpoint(const std::filesystem::path& store,
                                  std::optional<std::int64_t> step);
 
-// Replaces one of the same step. On failure nothing new is in the store.
+// Replaces one of the same step, and removes what writers that were killed have left. On failure
+// nothing new is in the store and what was there is untouched; a writer that is killed leaves no
+// more than something to sweep.
 Status write_checkpoint(const std::filesystem::path& store, std::int64_t step,
                         const ModelContent& model, const ModelContent& training);
 
