@@ -1,40 +1,17 @@
 #include <fmt/format.h>
 
-#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "base/cpu.h"
-#include "base/text.h"
+#include "bench_process.h"
 #include "cluster/environment.h"
 #include "cluster/meeting.h"
-#include "cluster/run_workers.h"
 #include "commands.h"
 
 namespace tandem::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Keeps the lines of JSON that the first rank prints, and shows what goes wrong.
-class Results : public cluster::WorkerListener {
- public:
-  Status message(int, const wire::WorkerMessage&) override { return {}; }
-  Status line(int, cluster::Stream stream, std::string_view text) override {
-    Json json = Json::parse(text, nullptr, false);
-    if (stream == cluster::Stream::kOutput && json.is_object()) {
-      rows.push_back(std::move(json));
-    } else if (stream == cluster::Stream::kErrors) {
-      errors += std::string(text) + "\n";
-    }
-    return {};
-  }
-  void stopping(cluster::Order, cluster::Cause) override {}
-  void resumed() override {}
-  void tick() override {}
-
-  std::vector<Json> rows;
-  std::string errors;
-};
 
 std::string joined(const std::vector<std::int64_t>& numbers) {
   std::string text;
@@ -81,26 +58,15 @@ Result<std::vector<Json>> measure(const BenchAllReduceOptions& options, const st
   TANDEM_ASSIGN(const cluster::Meeting meeting, cluster::Meeting::create(shape, std::nullopt));
   TANDEM_ASSIGN(const std::vector<cluster::Command> commands,
                 commands_for(options, engine, order, &meeting, around));
-  Results results;
-  // Ranks do not report as workers do: the time to start is all the time they have.
-  const cluster::Limits limits{.start = std::chrono::minutes(10)};
-  TANDEM_ASSIGN(const std::vector<cluster::WorkerEnd> ends,
-                cluster::run_workers(commands, limits, signals, results));
-  for (const cluster::WorkerEnd& end : ends) {
-    if (end.cause == cluster::Cause::kCancelled) return Error(Code::kCancelled, "interrupted");
-    if (end.exit != cluster::Exit{}) {
-      return Error(Code::kPeerLost,
-                   fmt::format("a rank of engine `{}` failed:\n{}", engine,
-                               results.errors.empty() ? "it said nothing" : results.errors));
-    }
-  }
-  if (results.rows.size() != options.bytes.size()) {
+  TANDEM_ASSIGN(std::vector<Json> rows,
+                run_bench(commands, fmt::format("a rank of engine `{}`", engine), signals));
+  if (rows.size() != options.bytes.size()) {
     return Error(Code::kInternal,
                  fmt::format("the ranks of engine `{}` gave {} results for {} sizes; is this the "
                              "tandem-worker of this tandem?",
-                             engine, results.rows.size(), options.bytes.size()));
+                             engine, rows.size(), options.bytes.size()));
   }
-  return results.rows;
+  return rows;
 }
 
 void show(const std::vector<Json>& rows) {

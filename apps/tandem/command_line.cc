@@ -29,6 +29,7 @@ struct Slots {
   ModelExportOptions exporting;
   DoctorOptions doctor;
   BenchAllReduceOptions allreduce;
+  BenchCheckpointOptions bench_checkpoint;
   // What the sub-command that was given becomes.
   std::map<const CLI::App*, std::function<Result<Options>()>> finish;
 };
@@ -353,6 +354,36 @@ void add_others(CLI::App& app, Slots& slots) {
   slots.finish[&reference] = []() -> Result<Options> { return Options(JobReferenceOptions()); };
 }
 
+void add_bench_checkpoint(CLI::App& bench, Slots& slots) {
+  CLI::App& command = *bench.add_subcommand(
+      "checkpoint", "How long a checkpoint stops the training, and how fast it is written");
+  BenchCheckpointOptions& options = slots.bench_checkpoint;
+  command.add_option("--bytes", options.bytes, "Size of the checkpoint, such as 64MiB")
+      ->transform(as_bytes())
+      ->check(within(1e6, 1e15))
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command.add_option("--directory", options.directory, "Where to write: on the disk of the runs")
+      ->type_name("DIR")
+      ->capture_default_str();
+  command.add_option("--rounds", options.rounds, "How often each is measured; the best counts")
+      ->check(within(1, 1000))
+      ->type_name("N")
+      ->capture_default_str();
+  // Of the process that this one starts to measure.
+  command.add_option("--measure-in", options.measure_in)->group("");
+  add_json(command, slots, "Print an object");
+  command.footer(
+      "Copying the state in memory, which is what stops the training, is measured against memcpy; "
+      "writing\nit with checksums and fsync, against dd with conv=fsync, in turn. Nothing stays on "
+      "the disk.\n\n"
+      "Example:\n  tandem bench checkpoint --bytes 256MiB --directory runs");
+  slots.finish[&command] = [&slots]() -> Result<Options> {
+    slots.bench_checkpoint.format = format_of(slots);
+    return Options(slots.bench_checkpoint);
+  };
+}
+
 void add_bench(CLI::App& app, Slots& slots) {
   CLI::App& bench = *app.add_subcommand("bench", "Measure parts of Tandem on this machine");
   bench.require_subcommand(1);
@@ -386,6 +417,7 @@ void add_bench(CLI::App& app, Slots& slots) {
     slots.allreduce.format = format_of(slots);
     return Options(slots.allreduce);
   };
+  add_bench_checkpoint(bench, slots);
 }
 
 }  // namespace

@@ -54,7 +54,17 @@ TEST(CommandLine, UnderstandsBench) {
   EXPECT_EQ(complaint({"bench", "allreduce", "--bytes", "1KiB,much"}),
             "--bytes: much is not a size; write it like 4096, 64KiB or 16MiB\n"
             "See `tandem bench allreduce --help`");
-  EXPECT_EQ(complaint({"bench"}), "say what to do: allreduce\nSee `tandem bench --help`");
+  const auto checkpoint =
+      parsed<BenchCheckpointOptions>({"bench", "checkpoint", "--bytes", "64MiB", "--directory",
+                                      "runs", "--rounds", "2", "--json"});
+  EXPECT_EQ(checkpoint.bytes, 64 << 20);
+  EXPECT_EQ(checkpoint.directory, "runs");
+  EXPECT_EQ(checkpoint.rounds, 2);
+  EXPECT_EQ(checkpoint.format, Format::kJson);
+  EXPECT_EQ(complaint({"bench", "checkpoint", "--rounds", "0"}),
+            "--rounds: 0 is not between 1 and 1000\nSee `tandem bench checkpoint --help`");
+  EXPECT_EQ(complaint({"bench"}),
+            "say what to do: allreduce, checkpoint\nSee `tandem bench --help`");
 }
 
 TEST(CommandLine, ADashIsStandardInput) {

@@ -15,6 +15,7 @@ int model_export(const ModelExportOptions& options, const Surroundings& around);
 int checkpoint(const CheckpointOptions& options, const Surroundings& around);
 int doctor(const DoctorOptions& options, const Surroundings& around);
 int bench_allreduce(const BenchAllReduceOptions& options, const Surroundings& around);
+int bench_checkpoint(const BenchCheckpointOptions& options, const Surroundings& around);
 int job_reference();
 
 }  // namespace tandem::cli

@@ -33,6 +33,9 @@ struct Dispatch {
   int operator()(const BenchAllReduceOptions& options) const {
     return bench_allreduce(options, around);
   }
+  int operator()(const BenchCheckpointOptions& options) const {
+    return bench_checkpoint(options, around);
+  }
   int operator()(const JobReferenceOptions&) const { return job_reference(); }
 };
 

@@ -95,6 +95,14 @@ struct BenchAllReduceOptions {
   Format format = Format::kText;
 };
 
+struct BenchCheckpointOptions {
+  std::int64_t bytes = 500'000'000;
+  std::int64_t rounds = 5;
+  std::string directory = ".";
+  std::string measure_in;  // Of the process that measures: a directory that is its own.
+  Format format = Format::kText;
+};
+
 struct JobReferenceOptions {};
 
 // Text to print and be done: --help, --version.
@@ -105,6 +113,6 @@ struct HelpOptions {
 using Options =
     std::variant<HelpOptions, TrainOptions, EvalOptions, PredictOptions, ModelSummaryOptions,
                  ModelVerifyOptions, ModelExportOptions, CheckpointOptions, DoctorOptions,
-                 BenchAllReduceOptions, JobReferenceOptions>;
+                 BenchAllReduceOptions, BenchCheckpointOptions, JobReferenceOptions>;
 
 }  // namespace tandem::cli

@@ -6,11 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <new>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/descriptor.h"
 
 namespace tandem {
@@ -39,26 +39,6 @@ Result<std::string> read_all(int fd, const std::filesystem::path& path, std::siz
       return too_large(path, most_bytes);
     content.append(chunk, static_cast<std::size_t>(got));
   }
-}
-
-Status write_all(int fd, std::string_view bytes, const std::filesystem::path& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return failed("write", path, errno);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
-}
-
-// Writes `temporary`; errors name `path`, for which it stands.
-Status write_and_sync(const std::filesystem::path& temporary, const std::filesystem::path& path,
-                      std::span<const std::string_view> pieces) {
-  const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.get() < 0) return failed("create", path, errno);
-  for (std::string_view piece : pieces) TANDEM_TRY(write_all(file.get(), piece, path));
-  if (::fsync(file.get()) != 0) return failed("sync", path, errno);
-  return {};
 }
 
 // Not blocking: a pipe without a writer would keep open() waiting for ever.
@@ -95,19 +75,12 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t mos
 
 Status write_file_atomic(const std::filesystem::path& path,
                          std::span<const std::string_view> pieces) {
-  // Unique among processes and threads, so that two writers of one path cannot mix their bytes.
-  static std::atomic<unsigned> number{0};
-  const std::filesystem::path temporary =
-      fmt::format("{}.tmp-{}-{}", path.string(), ::getpid(), number.fetch_add(1));
-  Status status = write_and_sync(temporary, path, pieces);
-  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = failed("rename onto", path, errno);
-  }
-  if (!status.ok()) {
-    ::unlink(temporary.c_str());
-    return status;
-  }
-  return sync_directory(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
+  std::uint64_t bytes = 0;
+  for (const std::string_view piece : pieces) bytes += piece.size();
+  TANDEM_ASSIGN(AtomicFile file, AtomicFile::create(path, bytes));
+  for (const std::string_view piece : pieces)
+    TANDEM_TRY(file.append(std::as_bytes(std::span(piece))));
+  return file.commit();
 }
 
 Status write_file_atomic(const std::filesystem::path& path, std::string_view content) {

@@ -17,8 +17,8 @@ namespace tandem {
 Result<std::string> read_file(const std::filesystem::path& path,
                               std::size_t most_bytes = std::size_t{1} << 34);
 
-// Writes a temporary file beside `path`, syncs it, renames it over `path` and syncs the directory.
-// On failure `path` is as it was and the temporary file is gone.
+// Writes an AtomicFile (base/atomic_file.h). On failure `path` is as it was and the temporary file
+// is gone.
 Status write_file_atomic(const std::filesystem::path& path,
                          std::span<const std::string_view> pieces);
 Status write_file_atomic(const std::filesystem::path& path, std::string_view content);

@@ -50,6 +50,10 @@ TANDEM_SIMD bool any_not_finite(const float* values, std::size_t count) {
 
 }  // namespace
 
+void copy(std::span<const float> from, std::vector<float>& into) {
+  into.assign(from.begin(), from.end());
+}
+
 void add(std::span<float> into, std::span<const float> from) {
   TANDEM_CHECK(into.size() == from.size());
   add_kernel(into.data(), from.data(), into.size());

@@ -4,8 +4,13 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace tandem {
+
+// `into` becomes `from`. As fast as memory is, and allocates nothing, when `into` has held as many
+// before.
+void copy(std::span<const float> from, std::vector<float>& into);
 
 // into[i] += from[i]. REQUIRES: equal sizes.
 void add(std::span<float> into, std::span<const float> from);

@@ -23,6 +23,17 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
+TEST(SpanMath, CopiesIntoMemoryThatIsThere) {
+  const std::vector<float> from = {1, 2, 3};
+  std::vector<float> into(5);
+  const float* before = into.data();
+  copy(from, into);
+  EXPECT_EQ(into, from);
+  EXPECT_EQ(into.data(), before);
+  copy(std::span(from).first(0), into);
+  EXPECT_TRUE(into.empty());
+}
+
 TEST(SpanMath, AddsElementByElement) {
   for (std::size_t size : kSizes) {
     const auto a = random_values(size, 1);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <utility>
 
 #include "base/hash.h"
 #include "checkpoint/safetensors.h"
@@ -17,6 +18,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kFormat = "tandem-model";
 // manifest, list of tensors, tensor, shape.
 constexpr int kDeepest = 4;
+// What is hashed and written at once: three hashes and a copy find it in the second-level cache.
+constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
 constexpr std::string_view kAdvice =
     "restore the file from a copy, or delete the manifest to load it unchecked";
 
@@ -61,7 +64,9 @@ Result<Shape> shape_field(const Json& object) {
   Shape shape;
   for (const Json& dimension : *found) {
     if (!dimension.is_number_unsigned()) return corrupt("\"shape\" is not a list of sizes");
-    shape.push_back(dimension.get<std::int64_t>());
+    const auto size = dimension.get<std::uint64_t>();
+    if (!std::in_range<std::int64_t>(size)) return corrupt("\"shape\" has a size beyond 2^63 - 1");
+    shape.push_back(static_cast<std::int64_t>(size));
   }
   return shape;
 }
@@ -180,20 +185,26 @@ std::filesystem::path manifest_path(const std::filesystem::path& model_path) {
   return path.replace_extension(".manifest.json");
 }
 
-Manifest make_manifest(std::string file, std::string_view prefix,
-                       std::span<const TensorView> tensors) {
+Result<Manifest> make_manifest(std::string file, std::string_view prefix,
+                               std::span<const TensorView> tensors, const Sink& sink) {
   Manifest manifest;
   manifest.file = std::move(file);
   manifest.bytes = prefix.size();
   Hasher whole;
   Hasher weights;
   whole.add(std::as_bytes(std::span(prefix)));
+  TANDEM_TRY(sink(std::as_bytes(std::span(prefix))));
   for (const TensorView& tensor : tensors) {
-    const std::span<const std::byte> bytes = as_bytes(tensor);
-    manifest.bytes += bytes.size();
-    whole.add(bytes);
-    weights.add(bytes);
-    manifest.tensors.push_back({tensor.name, tensor.shape, hash_hex(bytes)});
+    Hasher own;
+    std::span<const std::byte> rest = as_bytes(tensor);
+    manifest.bytes += rest.size();
+    while (!rest.empty()) {
+      const auto piece = rest.first(std::min(rest.size(), kPieceBytes));
+      for (Hasher* hasher : {&whole, &weights, &own}) hasher->add(piece);
+      TANDEM_TRY(sink(piece));
+      rest = rest.subspan(piece.size());
+    }
+    manifest.tensors.push_back({tensor.name, tensor.shape, own.hex()});
   }
   manifest.file_hash = whole.hex();
   manifest.weights_hash = weights.hex();

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,9 +42,14 @@ std::string weights_hash(std::span<const float> parameters, std::span<const floa
 // model.safetensors -> model.manifest.json
 std::filesystem::path manifest_path(const std::filesystem::path& model_path);
 
+// Takes the next bytes of a file. An Error ends it.
+using Sink = std::function<Status(std::span<const std::byte>)>;
+
 // The manifest of a file that is made of `prefix` (safetensors_prefix()) and the tensors behind it.
-Manifest make_manifest(std::string file, std::string_view prefix,
-                       std::span<const TensorView> tensors);
+// Gives the file's bytes to `sink` on the way, in order, while the processor's cache still has what
+// was hashed of them.
+Result<Manifest> make_manifest(std::string file, std::string_view prefix,
+                               std::span<const TensorView> tensors, const Sink& sink);
 
 // REQUIRES: names are UTF-8, as safetensors_prefix() has checked.
 std::string to_json(const Manifest& manifest);

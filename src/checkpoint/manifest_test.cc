@@ -19,7 +19,10 @@ class ManifestTest : public ::testing::Test {
  protected:
   ManifestTest() {
     prefix_ = safetensors_prefix(tensors_, {{"k", "v"}}).value();
-    manifest_ = make_manifest("model.safetensors", prefix_, tensors_);
+    manifest_ = make_manifest("model.safetensors", prefix_, tensors_, [&](auto bytes) {
+                  sunk_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+                  return Status();
+                }).value();
     for (const std::string_view piece : safetensors_pieces(prefix_, tensors_)) bytes_ += piece;
   }
 
@@ -36,8 +39,32 @@ class ManifestTest : public ::testing::Test {
                                             {"second", {2}, std::span(values_).subspan(4)}};
   std::string prefix_;
   std::string bytes_;
+  std::string sunk_;  // What the sink got while the manifest was made.
   Manifest manifest_;
 };
+
+TEST_F(ManifestTest, IsMadeWhileTheBytesPass) {
+  EXPECT_EQ(sunk_, bytes_);
+  const auto full = [](auto) { return Status(Error(Code::kOutOfSpace, "full")); };
+  EXPECT_EQ(make_manifest("m", prefix_, tensors_, full).error().code(), Code::kOutOfSpace);
+}
+
+// Longer than what is hashed at once.
+TEST(Manifest, OfLongTensorsFits) {
+  std::vector<float> values(300001);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const std::vector<TensorView> tensors = {{"a", {100000}, std::span(values).first(100000)},
+                                           {"b", {200001}, std::span(values).subspan(100000)}};
+  const std::string prefix = safetensors_prefix(tensors, {}).value();
+  std::string sunk;
+  const auto manifest = make_manifest("m", prefix, tensors, [&](auto bytes) {
+    sunk.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return Status();
+  });
+  EXPECT_EQ(sunk.size(), prefix.size() + values.size() * sizeof(float));
+  const Status fits = check_manifest(manifest.value(), bytes_of(sunk), "m");
+  EXPECT_TRUE(fits.ok()) << fits.error().message();
+}
 
 TEST_F(ManifestTest, SurvivesJson) {
   const auto parsed = parse_manifest(to_json(manifest_), "m");

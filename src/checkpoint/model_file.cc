@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/atomic_file.h"
 #include "base/file.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/safetensors_writer.h"
@@ -88,8 +89,12 @@ Result<Manifest> save_model(const fs::path& path, const ModelContent& content) {
   std::vector<TensorView> tensors = content.parameters;
   tensors.insert(tensors.end(), content.buffers.begin(), content.buffers.end());
   TANDEM_ASSIGN(const std::string prefix, safetensors_prefix(tensors, content.metadata));
-  Manifest manifest = make_manifest(path.filename().string(), prefix, tensors);
-  TANDEM_TRY(write_file_atomic(path, safetensors_pieces(prefix, tensors)));
+  std::uint64_t bytes = prefix.size();
+  for (const TensorView& tensor : tensors) bytes += tensor.values.size_bytes();
+  TANDEM_ASSIGN(AtomicFile file, AtomicFile::create(path, bytes));
+  const Sink sink = [&](std::span<const std::byte> piece) { return file.append(piece); };
+  TANDEM_ASSIGN(Manifest manifest, make_manifest(path.filename().string(), prefix, tensors, sink));
+  TANDEM_TRY(file.commit());
   TANDEM_TRY(write_file_atomic(manifest_path(path), to_json(manifest)));
   return manifest;
 }

@@ -77,9 +77,6 @@ Result<std::int64_t> count(const Numbers& numbers, const std::string& name) {
 }
 
 void capture(model::Model& model, optim::Optimizer& optimizer, Numbers numbers, Snapshot& into) {
-  const auto copy = [](std::span<const float> from, std::vector<float>& to) {
-    to.assign(from.begin(), from.end());
-  };
   copy(model.parameters(), into.parameters);
   copy(model.buffers(), into.buffers);
   for (const optim::StateTensor& tensor : optimizer.state())

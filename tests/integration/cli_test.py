@@ -2,13 +2,14 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 
-from harness import JOB, TandemTest, main
+from harness import JOB, TandemTest, main, wait_for
 
 COMMANDS = [[], ["train"], ["eval"], ["predict"], ["model"], ["model", "summary"], ["model", "verify"],
-            ["model", "export"], ["doctor"], ["job-reference"]]
+            ["model", "export"], ["doctor"], ["job-reference"], ["bench", "allreduce"], ["bench", "checkpoint"]]
 
 
 class Help(TandemTest):
@@ -185,6 +186,46 @@ class Terminal(TandemTest):
         text = self.train_on_terminal(NO_COLOR="1")
         self.assertIn("\r\x1b[K", text)
         self.assertNotIn("\x1b[1;", text)
+
+
+class BenchCheckpoint(TandemTest):
+    def setUp(self):
+        super().setUp()
+        self.disk = self.scratch / "disk"
+        self.disk.mkdir()
+
+    def left(self):
+        return list(self.disk.iterdir())
+
+    def test_gives_figures_and_leaves_nothing(self):
+        arguments = ["bench", "checkpoint", "--bytes", "3MiB", "--rounds", "2", "--directory", self.disk]
+        result = json.loads(self.tandem(*arguments, "--json").stdout)
+        self.assertEqual((result["bytes"], result["rounds"]), (3 << 20, 2))
+        for name in ("stop_ms", "memcpy_ms", "write_mb_s", "dd_mb_s"):
+            self.assertGreater(result[name], 0, name)
+        self.assertAlmostEqual(result["stop_ratio"], result["stop_ms"] / result["memcpy_ms"])
+        self.assertAlmostEqual(result["write_ratio"], result["write_mb_s"] / result["dd_mb_s"])
+        table = self.tandem(*arguments).stdout
+        self.assertIn("training stops for", table)
+        self.assertIn("written and synced at", table)
+        self.assertEqual(self.left(), [])
+
+    def test_a_disk_that_is_too_small_is_refused(self):
+        free = os.statvfs(self.disk)
+        more = 2 * free.f_bavail * free.f_frsize
+        errors = self.tandem("bench", "checkpoint", "--bytes", more, "--directory", self.disk, code=9).stderr
+        self.assertRegex(errors, r"has \d+ MB free, and \d+ MB are needed; name another with --directory")
+        errors = self.tandem("bench", "checkpoint", "--directory", self.disk / "absent", code=3).stderr
+        self.assertIn("absent: No such file or directory", errors)
+        self.assertEqual(self.left(), [])
+
+    def test_nothing_is_left_when_it_is_interrupted(self):
+        process = self.start("bench", "checkpoint", "--bytes", "64MiB", "--rounds", "1000", "--directory", self.disk)
+        wait_for(lambda: list(self.disk.glob("*/*/*")), "something to be written")
+        process.send_signal(signal.SIGINT)
+        code, output, errors = self.finish(process)
+        self.assertEqual((code, output), (130, ""), errors)
+        self.assertEqual(self.left(), [])
 
 
 if __name__ == "__main__":
