@@ -153,5 +153,13 @@ TEST(ManifestPath, StandsBesideTheModel) {
   EXPECT_EQ(manifest_path("runs/a.b/model.safetensors"), "runs/a.b/model.manifest.json");
 }
 
+TEST_F(ManifestTest, RefusesSizesThatNoTensorHas) {
+  for (const char* size : {"9223372036854775808", "18446744073709551615", "-1", "1.5"}) {
+    std::string json = to_json(manifest_);
+    json.replace(json.find("[2,2]"), 5, std::string("[") + size + "]");
+    EXPECT_EQ(parse_manifest(json, "m").error().code(), Code::kCorrupt) << size;
+  }
+}
+
 }  // namespace
 }  // namespace tandem::checkpoint
