@@ -17,6 +17,12 @@ constexpr milliseconds kShortestRedraw{100};
 constexpr double kShortestInterval_s = 1.0;
 constexpr std::string_view kClearLine = "\r\x1b[K";
 
+bool is_shown(std::string_view event, Detail detail) {
+  // A warning: what was to be safe is not.
+  if (event == "checkpoint_failed") return true;
+  return detail == Detail::kVerbose || (detail == Detail::kNormal && event != "checkpoint");
+}
+
 }  // namespace
 
 Display::Display(const job::Job& job, const Kernels& kernels, DisplayStyle style,
@@ -38,8 +44,7 @@ void Display::message(const wire::WorkerMessage& message) {
     show(message.progress());
   } else if (message.has_evaluated() && !quiet()) {
     print(evaluation_line(started_.value_or(wire::Started()), message.evaluated()));
-  } else if (message.has_event() && !quiet() &&
-             (message.event().kind() != "checkpoint" || style_.detail == Detail::kVerbose)) {
+  } else if (message.has_event() && is_shown(message.event().kind(), style_.detail)) {
     print(fmt::format("{}: {}", message.event().kind(), message.event().detail()));
   }
 }

@@ -106,6 +106,23 @@ TEST_F(DisplayTest, ShowsOutputOnlyWhenVerboseAndErrorsAlways) {
   EXPECT_EQ(written, "worker 0: careful\nworker 0: information\n");
 }
 
+TEST_F(DisplayTest, AFailedCheckpointIsShownHoweverQuiet) {
+  const auto tell = [&](Display display, const char* kind) {
+    wire::WorkerMessage message;
+    message.mutable_event()->set_kind(kind);
+    message.mutable_event()->set_detail("step 5");
+    display.message(message);
+  };
+  tell(make({.detail = Detail::kQuiet}), "checkpoint");
+  tell(make({.detail = Detail::kQuiet}), "saved");
+  tell(make({}), "checkpoint");
+  EXPECT_EQ(written, "");
+  tell(make({.detail = Detail::kQuiet}), "checkpoint_failed");
+  EXPECT_EQ(written, "checkpoint_failed: step 5\n");
+  tell(make({.detail = Detail::kVerbose}), "checkpoint");
+  EXPECT_EQ(written, "checkpoint_failed: step 5\ncheckpoint: step 5\n");
+}
+
 TEST_F(DisplayTest, ARepeatedProgressIsNoNewLine) {
   Display display = make({});
   display.message(started());

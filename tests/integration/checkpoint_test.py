@@ -162,10 +162,10 @@ class Checkpoints(TandemTest):
         evaluated = json.loads(self.tandem("eval", newest, "--json").stdout)
         self.assertEqual(evaluated["loss"], self.report("run")["eval"]["loss"])
 
-    def test_a_disk_that_fills_up_does_not_end_the_training(self):
+    def test_a_store_that_vanishes_does_not_end_the_training(self):
         process = self.start_and_wait("run", "train.epochs=100000", "train.eval_every_epochs=100000",
                                       "checkpoint.every_steps=200")
-        # Nothing can be created there any more, as on a full disk; root may write where the mode forbids it.
+        # Nothing can be created there any more; root may write where the mode forbids it.
         store = self.scratch / "run/checkpoints"
         store.rename(self.scratch / "run/elsewhere")
         store.write_text("")

@@ -1,8 +1,7 @@
 """Ranks on several hosts: network namespaces of their own, joined by a bridge, with a slow or a cut network, too.
 
-The script starts itself again in a world of its own (user, network, mount and process namespaces), which works for root
-and for ordinary users; whatever is started in it ends with it. Needs `unshare` and `nsenter` (util-linux) and `ip` and
-`tc` (iproute2). A kernel that forbids namespaces fails the test.
+The script starts itself again in a world of its own (world.py). Needs `unshare` and `nsenter` (util-linux) and `ip` and
+`tc` (iproute2).
 """
 import json
 import os
@@ -12,10 +11,10 @@ import subprocess
 import sys
 import time
 
-from harness import PATIENCE_S, TandemTest, is_gone, main, wait_for
+from harness import PATIENCE_S, TandemTest, is_gone, wait_for
+from world import main
 
-IN_WORLD = "TANDEM_TEST_IN_WORLD"
-NAMESPACES = ["--net", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+NAMESPACES = ["--net", "--uts"]
 PORT = 29500  # No other world can have taken it.
 
 # A host keeps its namespaces as long as this process lives.
@@ -44,26 +43,6 @@ STEPS = 6
 ENDLESS = ["train.steps=1000000000", "train.eval_every_epochs=1000000000", "train.report_every_s=0.05",
            "cluster.lanes=3"]
 SMALL = "model.hidden=[64]"  # For short steps.
-
-
-def enter_world():
-    """Replaces this process by one in a world of its own. Ends the test with an error when there can be none."""
-    errors = []
-    for user in ([[]] if os.geteuid() == 0 else []) + [["--user", "--map-root-user"]]:
-        unshare = ["unshare", *user, *NAMESPACES, "--"]
-        try:
-            probe = subprocess.run([*unshare, "true"], capture_output=True, text=True, timeout=PATIENCE_S)
-        except OSError as error:
-            errors.append(str(error))
-            continue
-        if probe.returncode == 0:
-            os.execvpe("unshare", [*unshare, sys.executable, "-B", *sys.argv], {**os.environ, IN_WORLD: "1"})
-        errors.append(f"{' '.join(unshare)} true\n    {probe.stderr.strip()}")
-    sys.exit("FAILED: hosts are made of namespaces, and this system does not let us have any:\n  " +
-             "\n  ".join(errors) +
-             "\nRun as root, or allow them: sysctl kernel.unprivileged_userns_clone=1, "
-             "kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces > 0; "
-             "in a container, --cap-add SYS_ADMIN --cap-add NET_ADMIN.")
 
 
 def ip(*words):
@@ -326,6 +305,4 @@ class Faults(HostsTest):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and IN_WORLD not in os.environ:
-        enter_world()
-    main()
+    main(NAMESPACES)
