@@ -122,8 +122,10 @@ Status verify(const CheckpointOptions& options) {
     rows.push_back({{"step", each.step},
                     {"whole", whole.ok()},
                     {"reason", whole.ok() ? "" : whole.error().message()}});
-    if (options.format == Format::kText)
-      print_out(fmt::format("step {}: {}\n", each.step, whole.ok() ? "whole" : "damaged"));
+    const char* state = whole.ok()                               ? "whole"
+                        : whole.error().code() == Code::kCorrupt ? "damaged"
+                                                                 : "cannot be read";
+    if (options.format == Format::kText) print_out(fmt::format("step {}: {}\n", each.step, state));
     if (!whole.ok() && first.ok())
       first = std::move(whole).error().within(fmt::format("step {}", each.step));
   }

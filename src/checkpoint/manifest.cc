@@ -84,6 +84,7 @@ Status check_version(const Json& root) {
   TANDEM_ASSIGN(const std::string format, text_field(root, "format"));
   if (format != kFormat) return corrupt(fmt::format("\"format\" is not \"{}\"", kFormat));
   TANDEM_ASSIGN(const std::uint64_t version, size_field(root, "version"));
+  if (version == 0) return corrupt("\"version\" is 0");
   if (version != kManifestVersion) {
     return Error(
         Code::kVersionMismatch,

@@ -76,6 +76,12 @@ Status put_in_place(const fs::path& directory, const fs::path& path) {
   return move_to(directory, path);
 }
 
+// Whether what could not be read is lost. If not, going back to an older one, which drops all that
+// is newer, would be wrong.
+bool is_damage(Code code) {
+  return code != Code::kDenied && code != Code::kVersionMismatch && code != Code::kOutOfSpace;
+}
+
 Status write_new(const fs::path& directory, const fs::path& path, const ModelContent& model,
                  const ModelContent& training) {
   std::error_code error;
@@ -103,8 +109,11 @@ Result<std::vector<Stored>> list_checkpoints(const fs::path& store) {
 
 Status verify_checkpoint(const Stored& stored) {
   for (const std::string_view name : {kModelFileName, kTrainingFileName}) {
-    const Result<Manifest> manifest = verify_model(stored.path / name);
-    if (!manifest.ok()) return Error(Code::kCorrupt, manifest.error().message());
+    Result<Manifest> manifest = verify_model(stored.path / name);
+    if (manifest.ok()) continue;
+    if (is_damage(manifest.error().code()))
+      return Error(Code::kCorrupt, manifest.error().message());
+    return std::move(manifest).error();
   }
   return {};
 }
@@ -116,10 +125,17 @@ Result<Choice> choose_checkpoint(const fs::path& store, std::optional<std::int64
   if (step) std::erase_if(found, [&](const Stored& stored) { return stored.step != *step; });
   Choice choice;
   for (; !found.empty(); found.pop_back()) {
-    const Status whole = verify_checkpoint(found.back());
+    Status whole = verify_checkpoint(found.back());
     if (whole.ok()) {
       choice.stored = found.back();
       return choice;
+    }
+    if (whole.error().code() != Code::kCorrupt) {
+      return std::move(whole).error().within(
+          fmt::format("the checkpoint of step {} cannot be read, though it need not be damaged "
+                      "(--step goes back "
+                      "to an older one)",
+                      found.back().step));
     }
     choice.refused.push_back(fmt::format("the checkpoint of step {} is damaged: {}",
                                          found.back().step, whole.error().message()));

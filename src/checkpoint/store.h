@@ -30,7 +30,8 @@ struct Stored {
 // In the order of steps; none when the store's directory is not there.
 Result<std::vector<Stored>> list_checkpoints(const std::filesystem::path& store);
 
-// Checks every byte of both files. kCorrupt says what is wrong, also when one is missing.
+// Checks every byte of both files. kCorrupt says what is wrong, also when one is missing; kDenied,
+// kVersionMismatch and kOutOfSpace are no damage: somebody else can read it.
 Status verify_checkpoint(const Stored& stored);
 
 struct Choice {
@@ -38,7 +39,8 @@ struct Choice {
   std::vector<std::string> refused;  // Newer ones that are damaged, and how.
 };
 // The newest that is whole; of `step` if that is given, and then no other. kNotFound when there is
-// none; the message says which were damaged.
+// none; the message says which were damaged. One that merely cannot be read here is not passed
+// over, but an error.
 Result<Choice> choose_checkpoint(const std::filesystem::path& store,
                                  std::optional<std::int64_t> step);
 

@@ -101,6 +101,21 @@ TEST_F(StoreDamage, IsNamedWhicheverFilesAreMissing) {
   EXPECT_EQ(choose_checkpoint(store_.path(), std::nullopt)->stored.step, 3);
 }
 
+// Passing over it would let a resume drop it.
+TEST_F(StoreDamage, IsNotWhatANewerTandemHasWritten) {
+  std::string newer = whole_[1];
+  newer.replace(newer.find("\"version\": 1"), 12, "\"version\": 2");
+  spill(newest_ / kFiles[1], newer);
+  const Result<Choice> choice = choose_checkpoint(store_.path(), std::nullopt);
+  ASSERT_FALSE(choice.ok());
+  EXPECT_EQ(choice.error().code(), Code::kVersionMismatch);
+  EXPECT_TRUE(contains(choice.error().message(), "the checkpoint of step 3 cannot be read"))
+      << choice.error().message();
+  EXPECT_TRUE(contains(choice.error().message(), "use the Tandem that wrote it"))
+      << choice.error().message();
+  EXPECT_EQ(choose_checkpoint(store_.path(), 2)->stored.step, 2);
+}
+
 TEST_F(StoreDamage, OfEveryOneLeavesNoneToGoOnFromAndNamesThemAll) {
   const std::vector<Stored> all = list_checkpoints(store_.path()).value();
   for (const Stored& stored : all) spill(stored.path / "training.safetensors", "");
