@@ -59,7 +59,8 @@ Result<std::vector<Json>> measure(const BenchAllReduceOptions& options, const st
   TANDEM_ASSIGN(const std::vector<cluster::Command> commands,
                 commands_for(options, engine, order, &meeting, around));
   TANDEM_ASSIGN(std::vector<Json> rows,
-                run_bench(commands, fmt::format("a rank of engine `{}`", engine), signals));
+                run_bench(commands, fmt::format("a rank of engine `{}`", engine),
+                          std::chrono::minutes(10), signals));
   if (rows.size() != options.bytes.size()) {
     return Error(Code::kInternal,
                  fmt::format("the ranks of engine `{}` gave {} results for {} sizes; is this the "

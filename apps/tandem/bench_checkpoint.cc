@@ -216,6 +216,13 @@ void show(const Json& result) {
       number("write_ratio")));
 }
 
+// Enough for a disk that writes 10 MB/s.
+std::chrono::seconds patience(const BenchCheckpointOptions& options) {
+  const double bytes =
+      2.0 * static_cast<double>(options.bytes) * static_cast<double>(options.rounds);
+  return std::chrono::seconds(600 + static_cast<std::int64_t>(bytes / 10e6));
+}
+
 // In a process of its own, so that Ctrl-C need not wait for what cannot be interrupted.
 Status run(const BenchCheckpointOptions& options, const Surroundings& around) {
   TANDEM_ASSIGN(cluster::SignalQueue signals, cluster::SignalQueue::create());
@@ -226,7 +233,8 @@ Status run(const BenchCheckpointOptions& options, const Surroundings& around) {
       .arguments = {"bench", "checkpoint", "--bytes", std::to_string(options.bytes), "--rounds",
                     std::to_string(options.rounds), "--measure-in", scratch.path().string()},
       .environment = around.environment};
-  TANDEM_ASSIGN(std::vector<Json> rows, run_bench({&command, 1}, "the measurement", signals));
+  TANDEM_ASSIGN(std::vector<Json> rows,
+                run_bench({&command, 1}, "the measurement", patience(options), signals));
   if (rows.size() != 1) return Error(Code::kInternal, "the measurement gave no result");
   if (options.format == Format::kJson) {
     print_out(rows[0].dump(2) + "\n");

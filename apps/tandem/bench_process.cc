@@ -33,14 +33,19 @@ class Results : public cluster::WorkerListener {
 }  // namespace
 
 Result<std::vector<Json>> run_bench(std::span<const cluster::Command> commands,
-                                    const std::string& who, cluster::SignalQueue& signals) {
+                                    const std::string& who, std::chrono::seconds at_most,
+                                    cluster::SignalQueue& signals) {
   Results results;
   // They do not report as workers do: the time to start is all the time they have.
-  const cluster::Limits limits{.start = std::chrono::minutes(10)};
+  const cluster::Limits limits{.start = at_most};
   TANDEM_ASSIGN(const std::vector<cluster::WorkerEnd> ends,
                 cluster::run_workers(commands, limits, signals, results));
   for (const cluster::WorkerEnd& end : ends) {
     if (end.cause == cluster::Cause::kCancelled) return Error(Code::kCancelled, "interrupted");
+    if (end.cause == cluster::Cause::kStartTimeout) {
+      return Error(Code::kTimeout, fmt::format("{} took longer than {} s; give it less to do", who,
+                                               at_most.count()));
+    }
     if (end.exit != cluster::Exit{}) {
       return Error(Code::kPeerLost,
                    fmt::format("{} failed:\n{}", who,
