@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cluster/node.h"
+#include "cluster/run_workers.h"
 
 namespace tandem::cli {
 namespace {

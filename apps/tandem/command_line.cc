@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "cluster_command_line.h"
 #include "command_mistakes.h"
 
 namespace tandem::cli {
@@ -30,8 +31,9 @@ struct Slots {
   DoctorOptions doctor;
   BenchAllReduceOptions allreduce;
   BenchCheckpointOptions bench_checkpoint;
+  ClusterSlots cluster;
   // What the sub-command that was given becomes.
-  std::map<const CLI::App*, std::function<Result<Options>()>> finish;
+  Finish finish;
 };
 
 Format format_of(const Slots& slots) {
@@ -139,14 +141,28 @@ void add_resume(CLI::App& app, Slots& slots) {
                   "From the checkpoint of this step (default: the newest); what came after it is "
                   "dropped")
       ->type_name("N");
+  command
+      .add_option("--master", slots.cluster.client.master,
+                  "RUN is a job of the cluster with this master")
+      ->type_name("HOST:PORT");
+  add_secret(command, slots.cluster.client.secret);
   add_run_flags(command, slots);
   command.footer(
       "The run goes on in its own directory, with its own job.\n\n"
       "Examples:\n"
       "  tandem resume runs/digits-3\n"
       "  tandem resume runs/digits-3 cluster.workers=4\n"
-      "  tandem resume runs/digits-3 --step 1200");
-  slots.finish[&command] = [&slots] { return finish_train(slots); };
+      "  tandem resume runs/digits-3 --step 1200\n"
+      "  tandem resume digits-3 --master 10.0.0.1:7070");
+  slots.finish[&command] = [&slots]() -> Result<Options> {
+    if (slots.cluster.client.master.empty()) return finish_train(slots);
+    ClientOptions client = slots.cluster.client;
+    client.action = ClientAction::kResume;
+    client.job = slots.train.run;
+    client.step = slots.train.step;
+    client.format = format_of(slots);
+    return Options(client);
+  };
 }
 
 void add_checkpoint(CLI::App& app, Slots& slots) {
@@ -440,6 +456,7 @@ Result<Options> parse_command_line(std::span<const std::string> arguments,
   add_predict(app, *slots);
   add_model_commands(app, *slots);
   add_bench(app, *slots);
+  add_cluster_commands(app, slots->cluster, slots->finish);
   add_others(app, *slots);
 
   if (std::ranges::find(arguments, "--version") != arguments.end()) {

@@ -36,6 +36,9 @@ struct Dispatch {
   int operator()(const BenchCheckpointOptions& options) const {
     return bench_checkpoint(options, around);
   }
+  int operator()(const MasterOptions& options) const { return master(options, around); }
+  int operator()(const NodeOptions& options) const { return node(options, around); }
+  int operator()(const ClientOptions& options) const { return client(options, around); }
   int operator()(const JobReferenceOptions&) const { return job_reference(); }
 };
 

@@ -103,6 +103,56 @@ struct BenchCheckpointOptions {
   Format format = Format::kText;
 };
 
+// With what a program of the cluster proves itself.
+struct SecurityOptions {
+  std::string secret;  // A file; "": TANDEM_SECRET, or the user's.
+  std::string cert, key, ca;
+};
+
+struct MasterOptions {
+  std::string listen = "127.0.0.1:7071";  // For nodes.
+  std::string http = "127.0.0.1:7070";
+  std::string runs = "runs";
+  bool init = false;  // Only make the secret.
+  SecurityOptions security;
+  cluster::Limits limits;
+};
+
+struct NodeOptions {
+  std::string master;
+  std::int64_t slots = 0;  // 0: as many as cores.
+  std::string name;        // "": the host's.
+  double master_timeout_s = 10;
+  SecurityOptions security;
+  std::string worker_binary;
+};
+
+enum class ClientAction : std::uint8_t {
+  kSubmit,
+  kStatus,
+  kJobs,
+  kLogs,
+  kCancel,
+  kResume,
+  kResize,
+  kNodes
+};
+
+// What a user asks a master over HTTP.
+struct ClientOptions {
+  ClientAction action = ClientAction::kStatus;
+  std::string master;  // HOST:PORT; "": TANDEM_MASTER, or this machine's.
+  std::string secret;  // As SecurityOptions::secret.
+  std::string job;     // A file to submit, or the name of a job.
+  std::vector<std::string> overrides;
+  std::int64_t priority = 0;
+  std::int64_t workers = 1;
+  std::int64_t worker = 0;
+  std::optional<std::int64_t> step;
+  bool follow = false;  // logs; status: again and again.
+  Format format = Format::kText;
+};
+
 struct JobReferenceOptions {};
 
 // Text to print and be done: --help, --version.
@@ -113,6 +163,7 @@ struct HelpOptions {
 using Options =
     std::variant<HelpOptions, TrainOptions, EvalOptions, PredictOptions, ModelSummaryOptions,
                  ModelVerifyOptions, ModelExportOptions, CheckpointOptions, DoctorOptions,
-                 BenchAllReduceOptions, BenchCheckpointOptions, JobReferenceOptions>;
+                 BenchAllReduceOptions, BenchCheckpointOptions, MasterOptions, NodeOptions,
+                 ClientOptions, JobReferenceOptions>;
 
 }  // namespace tandem::cli

@@ -18,6 +18,22 @@ Address copy(const sockaddr* address) {
   return result;
 }
 
+enum class Where { kUnknown, kHere, kElsewhere };
+
+Where reach_of(const std::string& host) {
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  const sockaddr* address = nullptr;
+  if (::inet_pton(AF_INET, host.c_str(), &four.sin_addr) == 1)
+    address = reinterpret_cast<const sockaddr*>(&four);
+  if (::inet_pton(AF_INET6, host.c_str(), &six.sin6_addr) == 1)
+    address = reinterpret_cast<const sockaddr*>(&six);
+  if (address == nullptr) return Where::kUnknown;
+  return is_loopback(address) ? Where::kHere : Where::kElsewhere;
+}
+
 }  // namespace
 
 std::string to_string(const Endpoint& endpoint) {
@@ -51,15 +67,11 @@ bool is_loopback(const sockaddr* address) {
 }
 
 bool is_loopback(const std::string& host) {
-  sockaddr_in four{};
-  four.sin_family = AF_INET;
-  if (::inet_pton(AF_INET, host.c_str(), &four.sin_addr) == 1)
-    return is_loopback(reinterpret_cast<const sockaddr*>(&four));
-  sockaddr_in6 six{};
-  six.sin6_family = AF_INET6;
-  if (::inet_pton(AF_INET6, host.c_str(), &six.sin6_addr) == 1)
-    return is_loopback(reinterpret_cast<const sockaddr*>(&six));
-  return host == "localhost";
+  return host == "localhost" || reach_of(host) == Where::kHere;
+}
+
+bool is_remote(const std::string& host) {
+  return reach_of(host) == Where::kElsewhere;
 }
 
 int family_of(int socket) {

@@ -21,8 +21,9 @@ std::string to_string(const Endpoint& endpoint);
 
 Endpoint endpoint_of(const sockaddr* address);
 bool is_loopback(const sockaddr* address);
-// Of an address as text; names are not looked up, but "localhost" is known.
+// Of an address as text. Names are not looked up: one may mean either, but for "localhost".
 bool is_loopback(const std::string& host);
+bool is_remote(const std::string& host);
 
 // Of a connected socket: AF_INET or AF_INET6, and its peer's address as text.
 int family_of(int socket);

@@ -5,8 +5,7 @@
 //        0     4  magic    54 44 4e 48, "TDNH"           0     4  magic     54 44 4e 41, "TDNA"
 //        4     2  version  the sender's kVersion         4     2  reason    0, or why not: Reason
 //        6     2  role     1 connects, 2 listens         6     2  reserved  0
-//        8    32  nonce    random, new each time         8    32  proof     zeros unless reason is
-//        0
+//        8    32  nonce    random, new each time         8    32  proof     zeros when refused
 //
 // Who connects sends its Hello, who listens answers with its own; then the one who connects sends
 // an Answer with its proof, and gets an Answer with the other's proof or with the reason why not.

@@ -14,23 +14,6 @@
 #include "net/stream_channel.h"
 
 namespace tandem::net {
-namespace {
-
-// Whether the host is an address, not a name, and of another host.
-bool is_remote_address(const std::string& host) {
-  sockaddr_in four{};
-  four.sin_family = AF_INET;
-  if (::inet_pton(AF_INET, host.c_str(), &four.sin_addr) == 1)
-    return !is_loopback(reinterpret_cast<const sockaddr*>(&four));
-  sockaddr_in6 six{};
-  six.sin6_family = AF_INET6;
-  if (::inet_pton(AF_INET6, host.c_str(), &six.sin6_addr) == 1)
-    return !is_loopback(reinterpret_cast<const sockaddr*>(&six));
-  return false;
-}
-
-}  // namespace
-
 class Link::State : public std::enable_shared_from_this<Link::State> {
  public:
   State(Loop& loop, const Endpoint& endpoint, const Security& security, std::shared_ptr<Tls> tls,
@@ -134,8 +117,7 @@ class Link::State : public std::enable_shared_from_this<Link::State> {
 Result<std::unique_ptr<Link>> Link::create(Loop& loop, const Endpoint& endpoint,
                                            const Security& security, const Limits& limits,
                                            Handler handler) {
-  if (!security.secret.has_value() && is_remote_address(endpoint.host))
-    return needs_secret(endpoint);
+  if (!security.secret.has_value() && is_remote(endpoint.host)) return needs_secret(endpoint);
   TANDEM_ASSIGN(auto tls, load_tls(security));
   auto state =
       std::make_shared<State>(loop, endpoint, security, std::move(tls), limits, std::move(handler));

@@ -62,12 +62,11 @@ struct Answer {
   std::string body;
 };
 
-Error transport_error(const Endpoint& master, httplib::Error error, Broken broken,
-                      bool was_silent) {
+Error transport_error(const Endpoint& master, httplib::Error error, Broken broken) {
   const std::string name = name_of(master);
   if (broken == Broken::kTooLarge)
     return Error(Code::kCorrupt, fmt::format("the answer of {} is larger than 64 MiB", name));
-  if (broken == Broken::kDeadline || was_silent || error == httplib::Error::ConnectionTimeout) {
+  if (broken == Broken::kDeadline || error == httplib::Error::ConnectionTimeout) {
     return Error(Code::kTimeout,
                  fmt::format("the master at {} does not answer; is it busy, or stopped?", name));
   }
@@ -141,8 +140,8 @@ Result<Answer> exchange(const ClientConfig& config, httplib::Request request) {
   const auto client = connect(config, config.timeout);
   const httplib::Result result = client->send(request);
   if (!result) {
-    const bool was_silent = Clock::now() - start >= config.timeout;
-    return transport_error(config.master, result.error(), broken, was_silent);
+    if (broken == Broken::kNo && Clock::now() - start >= config.timeout) broken = Broken::kDeadline;
+    return transport_error(config.master, result.error(), broken);
   }
   answer.status = result->status;
   return answer;
@@ -205,7 +204,7 @@ Status Client::stream_events(std::optional<std::uint64_t> after,
   if (result && refusal.status != 200) return answer_error(config_.master, refusal);
   const bool was_silent = Clock::now() - heard >= config_.event_silence;
   const httplib::Error error = result ? httplib::Error::Read : result.error();
-  return transport_error(config_.master, error, Broken::kNo, was_silent);
+  return transport_error(config_.master, error, was_silent ? Broken::kDeadline : Broken::kNo);
 }
 
 }  // namespace tandem::web
