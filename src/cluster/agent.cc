@@ -179,10 +179,11 @@ class Agent final : public NodeListener {
     if (who.session == session_ && !down_since_) connection_->send(message);
   }
 
+  // Asked to end, a worker would end its whole job. Killed, it leaves it to the others.
   void end() {
-    config_.log(ending_ ? "ends now" : "ends once its workers have ended");
+    config_.log("ends, and its workers with it");
     ending_ = true;
-    for (const auto& [number, who] : who_) node_.stop(number, Cause::kCancelled);
+    for (const auto& [number, who] : who_) node_.kill(number);
   }
 
   void handle(const News& news) {

@@ -11,19 +11,11 @@ import subprocess
 import sys
 import time
 
-from harness import PATIENCE_S, TandemTest, is_gone, wait_for
+from harness import PATIENCE_S, TandemTest, children_of, is_gone, wait_for
+from hosts import NAMESPACES, make_bridge, make_hosts
 from world import main
 
-NAMESPACES = ["--net", "--uts"]
 PORT = 29500  # No other world can have taken it.
-
-# A host keeps its namespaces as long as this process lives.
-HOST = """\
-import signal, socket, sys
-socket.sethostname(sys.argv[1])
-print("ready", flush=True)
-signal.pause()
-"""
 
 # 301,066 parameters: what else is sent does not matter beside 1.2 MB of gradients.
 JOB = """\
@@ -45,58 +37,6 @@ ENDLESS = ["train.steps=1000000000", "train.eval_every_epochs=1000000000", "trai
 SMALL = "model.hidden=[64]"  # For short steps.
 
 
-def ip(*words):
-    subprocess.run(["ip", *map(str, words)], check=True, timeout=PATIENCE_S)
-
-
-def children_of(pid):
-    try:
-        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
-class Host:
-    """A host of the world; its address is 192.168.77.(number + 1), which is larger than those of the loopback."""
-
-    def __init__(self, number):
-        self.link = f"link{number}"  # The bridge's end of its cable.
-        self.address = f"192.168.77.{number + 1}"
-        self.holder = subprocess.Popen(
-            ["unshare", "--net", "--uts", "--", sys.executable, "-c", HOST, f"host-{number}"],
-            stdout=subprocess.PIPE, text=True)
-
-    def connect(self):
-        if self.holder.stdout.readline() != "ready\n":
-            raise AssertionError(f"{self.link}: its host did not start")
-        ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", self.holder.pid)
-        ip("link", "set", self.link, "master", "bridge0", "up")
-        for words in (["link", "set", "lo", "up"], ["address", "add", f"{self.address}/24", "dev", "eth0"],
-                      ["link", "set", "eth0", "up"]):
-            subprocess.run([*self.inside(), "ip", *words], check=True, timeout=PATIENCE_S)
-
-    def inside(self):
-        """What to put before a command to run it there. It becomes that command: the pid stays."""
-        return ["nsenter", "--target", str(self.holder.pid), "--net", "--uts", "--"]
-
-    def shape(self, *discipline):
-        """Both directions of its cable. Returns whether the kernel knows how."""
-        commands = [[*prefix, "tc", "qdisc", "replace", "dev", device, "root", *discipline]
-                    for prefix, device in (([], self.link), (self.inside(), "eth0"))]
-        return all(subprocess.run(command, stderr=subprocess.DEVNULL, timeout=PATIENCE_S).returncode == 0
-                   for command in commands)
-
-    def cut(self):
-        """Takes the cable out of the bridge: packets vanish, and neither side is told."""
-        ip("link", "set", self.link, "nomaster")
-
-    def remove(self):
-        self.holder.kill()
-        self.holder.wait(timeout=PATIENCE_S)
-        self.holder.stdout.close()
-        subprocess.run(["ip", "link", "delete", self.link], stderr=subprocess.DEVNULL, timeout=PATIENCE_S)
-
-
 class HostsTest(TandemTest):
     def setUp(self):
         super().setUp()
@@ -104,18 +44,7 @@ class HostsTest(TandemTest):
         # Of the ranks that record nothing.
         self.temporary = self.scratch / "tmp"
         self.temporary.mkdir()
-        ip("link", "set", "lo", "up")
-        ip("link", "add", "bridge0", "type", "bridge", "forward_delay", "0", "stp_state", "0")
-        self.addCleanup(ip, "link", "delete", "bridge0")
-        ip("link", "set", "bridge0", "up")
-
-    def make_hosts(self, count):
-        hosts = [Host(number) for number in range(count)]
-        for host in hosts:
-            self.addCleanup(host.remove)
-        for host in hosts:
-            host.connect()
-        return hosts
+        make_bridge(self)
 
     def start_ranks(self, hosts, *arguments, out="run"):
         """One rank on each host, in order."""
@@ -169,7 +98,7 @@ class HostsTest(TandemTest):
 class Truth(HostsTest):
     def test_hosts_come_to_the_weights_of_one_process(self):
         truth = self.alone(4)
-        hosts = self.make_hosts(4)
+        hosts = make_hosts(self, 4)
         for count in (2, 3, 4):
             with self.subTest(hosts=count):
                 report = self.finished(self.start_ranks(hosts[:count], "cluster.lanes=4", out=f"run-{count}"))
@@ -179,7 +108,7 @@ class Truth(HostsTest):
                 self.assertEqual(report["eval"], truth["eval"])
 
     def test_ranks_on_a_host_add_up_before_the_network(self):
-        hosts = self.make_hosts(2)
+        hosts = make_hosts(self, 2)
         for lanes in (4, 6):
             with self.subTest(lanes=lanes):
                 ranks = [hosts[0], hosts[0], hosts[1], hosts[1]]
@@ -192,24 +121,24 @@ class Truth(HostsTest):
 
     def test_the_first_host_may_know_itself_as_loopback(self):
         # As names do in many a hosts file.
-        hosts = self.make_hosts(2)
+        hosts = make_hosts(self, 2)
         ranks = [self.start_rank(hosts[0], "127.0.0.1", 0, 2, "cluster.lanes=4"),
                  self.start_rank(hosts[1], hosts[0].address, 1, 2, "cluster.lanes=4")]
         self.assertEqual(self.finished(ranks)["cluster"]["engine"], "gloo")
 
     def test_ranks_on_one_host_share_memory(self):
-        host, = self.make_hosts(1)
+        host, = make_hosts(self, 1)
         ranks = [self.start_rank(host, host.address, rank, 2, "cluster.lanes=4") for rank in range(2)]
         self.assertEqual(self.finished(ranks)["cluster"]["engine"], "shm")
 
     def test_shared_memory_between_hosts_is_refused(self):
-        for process in self.start_ranks(self.make_hosts(2), "cluster.lanes=4", "cluster.engine=shm"):
+        for process in self.start_ranks(make_hosts(self, 2), "cluster.lanes=4", "cluster.engine=shm"):
             code, _, errors = self.finish(process)
             self.assertEqual(code, 2, errors)
             self.assertIn("engine `shm` needs all workers on one host", errors)
 
     def test_a_slow_network_carries_what_a_ring_would(self):
-        hosts = self.make_hosts(3)
+        hosts = make_hosts(self, 3)
         for host in hosts:
             # Not every kernel has netem; without it the network is narrow but not far.
             self.assertTrue(host.shape("netem", "delay", "20ms", "rate", "100mbit") or
@@ -228,7 +157,7 @@ class Truth(HostsTest):
 class Faults(HostsTest):
     def cut(self, victim):
         timeout_s = 2
-        hosts = self.make_hosts(3)
+        hosts = make_hosts(self, 3)
         ranks, workers = self.start_long(hosts, SMALL, f"cluster.timeout_s={timeout_s}")
         since = time.monotonic()
         hosts[victim].cut()
@@ -250,7 +179,7 @@ class Faults(HostsTest):
         self.cut(0)
 
     def killed(self, victim, *arguments, shaping=None):
-        hosts = self.make_hosts(3)
+        hosts = make_hosts(self, 3)
         for host in hosts:
             self.assertTrue(shaping is None or host.shape(*shaping))
         ranks, workers = self.start_long(hosts, *arguments)
@@ -273,7 +202,7 @@ class Faults(HostsTest):
         self.killed(0, SMALL)
 
     def start_two_by_two(self, *arguments):
-        hosts = self.make_hosts(2)
+        hosts = make_hosts(self, 2)
         return self.start_long([hosts[0], hosts[0], hosts[1], hosts[1]], SMALL, "cluster.lanes=4", *arguments)
 
     def test_a_rank_that_shares_its_host_is_named_by_all_when_it_is_killed(self):

@@ -1,0 +1,197 @@
+"""Jobs on a cluster: submitted, watched, cancelled, resumed, resized, queued; machines and the master come and go."""
+import json
+import os
+import signal
+import socket
+import urllib.error
+import urllib.request
+
+from cluster import LONG, ClusterTest
+from harness import main, wait_for
+
+
+class Jobs(ClusterTest):
+    def test_a_job_runs_on_two_nodes_and_ends_in_the_same_bits(self):
+        self.start_master()
+        self.start_node("a")
+        self.start_node("b")
+        job = self.submit("cluster.workers=4")
+        self.assertEqual(job, "cluster-1")
+        self.assert_truth(job)
+        self.assertEqual([each["id"] for each in self.ask("jobs")["jobs"]], [job])
+        self.assertIn(job, self.tandem("jobs", env=self.variables).stdout)
+        self.assertIn("a ", self.tandem("nodes", env=self.variables).stdout)
+        report = json.loads((self.run_of(job) / "report.json").read_text())
+        self.assertEqual(report["cluster"]["workers"], {"start": 4, "end": 4})
+
+    def test_cancel_and_resume_and_roll_back(self):
+        self.start_master()
+        node = self.start_node("a")
+        job = self.submit()
+        self.await_step(job)
+        pids = self.workers(node)
+        self.tandem("cancel", job, env=self.variables)
+        self.await_end(job, "cancelled")
+        self.await_gone(pids)
+        self.tandem("resume", job, "--master", self.http, env=self.variables)
+        self.assert_truth(job)
+        step = int(sorted((self.run_of(job) / "checkpoints").glob("step-*"))[0].name[5:])
+        self.tandem("resume", job, "--master", self.http, "--step", step, env=self.variables)
+        self.assert_truth(job)
+
+    def test_a_job_is_resized_while_it_trains(self):
+        self.start_master()
+        self.start_node("a", 4)
+        job = self.submit("cluster.workers=1", "train.epochs=400")
+        for count in (1, 4, 2):
+            if count > 1:
+                self.tandem("resize", job, count, env=self.variables)
+            self.await_members(job, count)
+            self.await_step(job, self.step(job) + 1)
+        self.await_end(job)
+        self.tandem("train", self.job, "--out", "long", "-q", "cluster.workers=1", "train.epochs=400")
+        self.assertEqual(self.essence(self.run_of(job) / "report.json"),
+                         self.essence(self.scratch / "long/report.json"))
+        self.assertGreaterEqual(len(self.events(job, "joined")), 3)
+
+    def test_jobs_wait_for_slots_by_priority(self):
+        self.start_master()
+        self.start_node("a", 1)
+        first = self.submit("name=first", "cluster.workers=1", *LONG)
+        self.await_step(first)
+        low = self.submit("name=low", "cluster.workers=1")
+        high = self.submit("name=high", "cluster.workers=1", "--priority", 5)
+        self.assertEqual(self.ask("status", high)["place_in_queue"], 1)
+        self.assertEqual(self.ask("status", low)["place_in_queue"], 2)
+        self.assertIn("in the queue", self.tandem("status", env=self.variables).stdout)
+        self.tandem("cancel", low, env=self.variables)
+        self.await_end(low, "cancelled")
+        self.tandem("cancel", first, env=self.variables)
+        self.await_end(high)
+
+    def test_logs_are_shown_as_they_come(self):
+        self.start_master()
+        self.start_node("a")
+        job = self.submit()
+        self.assert_truth(job)
+        self.tandem("logs", job, "-f", env=self.variables)
+        self.assertIn("no job", self.tandem("logs", "nobody", env=self.variables, code=3).stderr)
+
+    def test_wrong_jobs_are_refused_before_they_are_accepted(self):
+        self.start_master()
+        done = self.tandem("submit", self.job, "train.epochs=zero", env=self.variables, code=2)
+        self.assertIn("train.epochs", done.stderr)
+        (self.scratch / "csv.toml").write_text('[model]\nkind = "mlp"\n[data]\nsource = "csv"\npath = "none.csv"\nlabel = "y"\n')
+        done = self.tandem("submit", "csv.toml", env=self.variables, code=2)
+        self.assertIn("none.csv", done.stderr)
+        self.assertEqual(self.ask("jobs")["jobs"], [])
+        self.assertIn("there is no job", self.tandem("cancel", "x-1", env=self.variables, code=3).stderr)
+        self.variables["TANDEM_MASTER"] = "127.0.0.1:1"
+        self.assertIn("tandem master", self.tandem("status", env=self.variables, code=5).stderr)
+
+
+class Failures(ClusterTest):
+    def test_a_node_dies_with_its_workers_and_another_comes(self):
+        self.start_master()
+        self.start_node("a")
+        node = self.start_node("b")
+        job = self.submit("cluster.workers=4", "train.epochs=400")
+        self.await_step(job)
+        pids = self.workers(node)
+        node.kill()
+        self.await_gone(pids)
+        self.await_members(job, 2)
+        self.start_node("c")
+        self.await_members(job, 4)
+        self.await_end(job)
+        self.tandem("train", self.job, "--out", "long", "-q", "cluster.workers=1", "train.epochs=400")
+        self.assertEqual(self.essence(self.run_of(job) / "report.json"),
+                         self.essence(self.scratch / "long/report.json"))
+        self.assertTrue(all("was lost with its node b" in event["detail"] for event in self.events(job, "lost")))
+
+    def test_a_job_survives_its_master(self):
+        self.start_master()
+        node = self.start_node("a", 2, "--master-timeout", "1")
+        job = self.submit("train.epochs=200")
+        self.await_step(job, 300)
+        pids = self.workers(node)
+        self.master.kill()
+        self.master.wait()
+        self.await_gone(pids)
+        self.start_master()
+        self.assertEqual(self.state(job), "queued")
+        self.start_node("b", 2)
+        self.await_end(job)
+        self.assertIn("resumed", [event["kind"] for event in self.events(job, "resumed")])
+        self.tandem("train", self.job, "--out", "long", "-q", "cluster.workers=1", "train.epochs=200")
+        self.assertEqual(self.essence(self.run_of(job) / "report.json"),
+                         self.essence(self.scratch / "long/report.json"))
+
+    def test_control_c_leaves_no_process_anywhere(self):
+        self.start_master()
+        nodes = [self.start_node(name) for name in "ab"]
+        job = self.submit("cluster.workers=4", *LONG)
+        self.await_step(job)
+        pids = self.workers(*nodes)
+        self.assertEqual(len(pids), 4)
+        nodes[0].send_signal(signal.SIGINT)
+        self.assertEqual(nodes[0].wait(timeout=60), 0)
+        self.await_members(job, 2)
+        self.master.send_signal(signal.SIGINT)
+        self.assertEqual(self.master.wait(timeout=60), 0)
+        self.await_gone(pids)
+        nodes[1].send_signal(signal.SIGINT)
+        self.assertEqual(nodes[1].wait(timeout=60), 0)
+
+
+class Strangers(ClusterTest):
+    def refused(self, words):
+        log = self.scratch / "master.log"
+        wait_for(lambda: words in log.read_text(), f"`{words}` in the master's log")
+
+    def test_strangers_are_refused_and_named_while_others_train(self):
+        self.start_master()
+        self.start_node("a")
+        job = self.submit()
+        self.tandem("master", "--init", "--secret", "other")
+        stranger = self.start("node", "--master", self.listen, "--slots", 1, "--name", "stranger", "--secret", "other")
+        self.refused("refused 127.0.0.1")
+        host, port = self.listen.split(":")
+        silent = [socket.create_connection((host, int(port))) for _ in range(300)]
+        for bytes_ in (b"GET / HTTP/1.1\r\n\r\n", os.urandom(4096), b"TDNH\xff\xff\x01\x00" + bytes(32)):
+            with socket.create_connection((host, int(port))) as garbage:
+                garbage.sendall(bytes_)
+                garbage.settimeout(30)
+                while garbage.recv(4096):
+                    pass
+        self.assertEqual([node["name"] for node in self.ask("nodes")["nodes"]], ["a"])
+        for each in silent:
+            each.close()
+        stranger.kill()
+        self.assert_truth(job)
+        metrics = urllib.request.urlopen(f"http://{self.http}/metrics", timeout=30).read().decode()
+        self.assertRegex(metrics, r"tandem_refused_peers_total [1-9]")
+        self.assertIn('tandem_jobs{state="finished"} 1', metrics)
+
+    def test_changes_need_the_token(self):
+        self.start_master()
+        request = urllib.request.Request(f"http://{self.http}/api/v1/jobs", data=b'{"job": ""}',
+                                         headers={"Content-Type": "application/json"})
+        with self.assertRaises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(request, timeout=30)
+        self.assertEqual(caught.exception.code, 401)
+        caught.exception.close()
+        del self.variables["TANDEM_SECRET"]
+        self.variables["HOME"] = str(self.scratch)
+        self.assertIn("tandem master --init", self.tandem("master", "--listen", "0.0.0.0:0", "--http", "127.0.0.1:0",
+                                                          env=self.variables, code=7).stderr)
+
+    def test_a_taken_port_is_an_error_that_says_so(self):
+        self.start_master()
+        done = self.tandem("master", "--listen", self.listen, "--http", "127.0.0.1:0", "--runs", "other",
+                           env=self.variables, code=2)
+        self.assertIn(self.listen, done.stderr)
+
+
+if __name__ == "__main__":
+    main()
