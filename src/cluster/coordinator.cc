@@ -45,28 +45,32 @@ JobActions Coordinator::with_team(JobId job, TimePoint now, Event event) {
   return give();
 }
 
+// What a worker says counts once it was started and until its end is known.
+template <typename Event>
+JobActions Coordinator::with_worker(JobId job, int worker, TimePoint now, Event event) {
+  if (!node_of(job, worker)) return {};
+  return with_team(job, now, event);
+}
+
 JobActions Coordinator::node_up(NodeId node, int slots, TimePoint now) {
-  nodes_[node] = slots;
+  nodes_[node].slots = slots;
   settle(now);
   return give();
 }
 
 JobActions Coordinator::node_down(NodeId node, const std::string& why, TimePoint now) {
   nodes_.erase(node);
-  // First all shrink, so that none replaces what it cannot have.
-  allot(now);
-  std::vector<JobId> ids;
-  for (const auto& [id, entry] : jobs_) ids.push_back(id);
-  for (const JobId id : ids) {
-    std::vector<int> gone;
-    for (const auto& [worker, where] : jobs_.at(id).where) {
-      if (where == node) gone.push_back(worker);
+  std::map<JobId, std::vector<int>> gone;
+  for (auto& [id, entry] : jobs_) {
+    for (const auto& [worker, where] : entry.where) {
+      if (where == node) gone[id].push_back(worker);
     }
-    for (const int worker : gone) {
-      jobs_.at(id).where.erase(worker);
-      take(id, jobs_.at(id).team->ended(worker, {Ending::Kind::kLost, why}, now));
-    }
+    std::erase_if(entry.where, [&](const auto& each) { return each.second == node; });
   }
+  // With their new share at once, so that none replaces what it cannot have.
+  const std::map<JobId, int> share = shares();
+  for (const auto& [id, workers] : gone)
+    take(id, jobs_.at(id).team->ended(workers, {Ending::Kind::kLost, why}, share.at(id), now));
   settle(now);
   return give();
 }
@@ -104,25 +108,31 @@ JobActions Coordinator::resize(JobId job, int wanted, TimePoint now) {
 }
 
 JobActions Coordinator::ready(JobId job, int worker, TimePoint now) {
-  return with_team(job, now, [&](Team& team) { return team.ready(worker, now); });
+  return with_worker(job, worker, now, [&](Team& team) { return team.ready(worker, now); });
 }
 
 JobActions Coordinator::placed(JobId job, int worker, std::uint64_t generation, TimePoint now) {
-  return with_team(job, now, [&](Team& team) { return team.placed(worker, generation, now); });
+  return with_worker(job, worker, now,
+                     [&](Team& team) { return team.placed(worker, generation, now); });
 }
 
 JobActions Coordinator::left(JobId job, int worker, std::uint64_t generation, Leaving why,
                              TimePoint now) {
-  return with_team(job, now, [&](Team& team) { return team.left(worker, generation, why, now); });
+  return with_worker(job, worker, now,
+                     [&](Team& team) { return team.left(worker, generation, why, now); });
 }
 
 JobActions Coordinator::finished(JobId job, int worker, TimePoint now) {
-  return with_team(job, now, [&](Team& team) { return team.finished(worker, now); });
+  return with_worker(job, worker, now, [&](Team& team) { return team.finished(worker, now); });
 }
 
 JobActions Coordinator::ended(JobId job, int worker, const Ending& ending, TimePoint now) {
   const auto found = jobs_.find(job);
-  if (found == jobs_.end() || found->second.where.erase(worker) == 0) return {};
+  if (found == jobs_.end()) return {};
+  const auto where = found->second.where.find(worker);
+  if (where == found->second.where.end()) return {};
+  --nodes_.at(where->second).used;
+  found->second.where.erase(where);
   return with_team(job, now, [&](Team& team) { return team.ended(worker, ending, now); });
 }
 
@@ -143,20 +153,28 @@ TimePoint Coordinator::deadline() const {
 }
 
 void Coordinator::settle(TimePoint now) {
-  // A worker that shall end before it had a slot never was.
+  // What is forgotten may end its job, which leaves more to the others.
+  do {
+    std::erase_if(jobs_,
+                  [](const auto& job) { return job.second.team && job.second.team->is_over(); });
+    allot(now);
+  } while (forget_unplaced(now) == Found::kSomething);
+  start_unplaced();
+}
+
+// A worker that shall end before it had a slot never was.
+Coordinator::Found Coordinator::forget_unplaced(TimePoint now) {
+  Found found = Found::kNothing;
   for (auto& [id, entry] : jobs_) {
-    if (!entry.team) continue;
     const std::deque<int> unplaced = entry.unplaced;
     for (const int worker : unplaced) {
       if (entry.team->wants(worker)) continue;
+      found = Found::kSomething;
       std::erase(entry.unplaced, worker);
       take(id, entry.team->ended(worker, {}, now));
     }
   }
-  std::erase_if(jobs_,
-                [](const auto& job) { return job.second.team && job.second.team->is_over(); });
-  allot(now);
-  start_unplaced();
+  return found;
 }
 
 std::vector<JobId> Coordinator::in_order() const {
@@ -168,35 +186,46 @@ std::vector<JobId> Coordinator::in_order() const {
   return ids;
 }
 
-void Coordinator::allot(TimePoint now) {
+std::map<JobId, int> Coordinator::shares() const {
   int left = 0;
-  for (const auto& [node, slots] : nodes_) left += slots;
+  for (const auto& [id, node] : nodes_) left += node.slots;
   std::map<JobId, int> share;
   const std::vector<JobId> ids = in_order();
+  const auto raise = [&](JobId id, int limit) {
+    const int more = std::clamp(limit - share[id], 0, left);
+    share[id] += more;
+    left -= more;
+  };
+  // Whoever has enough to run keeps it: nobody's work is thrown away for another's.
   for (const JobId id : ids) {
     const Entry& entry = jobs_.at(id);
-    const int least = std::min(entry.plan.team.least, entry.asked);
-    // One that runs keeps what there is, and waits by itself when that is too little.
-    if (least <= left || entry.team) share[id] = std::min(least, left);
-    left -= share[id];
+    const int least = entry.plan.team.least;
+    raise(id, static_cast<int>(entry.where.size()) >= least ? least : 0);
   }
-  const auto raise = [&](auto limit_of) {
+  // One that has begun keeps what there is, and waits by itself when that is too little.
+  for (const JobId id : ids) {
+    const Entry& entry = jobs_.at(id);
+    if (entry.team || entry.plan.team.least <= left) raise(id, entry.plan.team.least);
+  }
+  const auto raise_all = [&](auto limit_of) {
     for (const JobId id : ids) {
-      if (share[id] == 0 && !jobs_.at(id).team) continue;
-      const int more = std::clamp(limit_of(jobs_.at(id)) - share[id], 0, left);
-      share[id] += more;
-      left -= more;
+      if (share[id] > 0 || jobs_.at(id).team) raise(id, limit_of(jobs_.at(id)));
     }
   };
-  raise([](const Entry& entry) { return entry.asked; });
-  raise([](const Entry& entry) { return std::max(entry.asked, entry.plan.most); });
-  for (const JobId id : ids) {
+  raise_all([](const Entry& entry) { return entry.asked; });
+  raise_all([](const Entry& entry) { return std::max(entry.asked, entry.plan.most); });
+  return share;
+}
+
+void Coordinator::allot(TimePoint now) {
+  const std::map<JobId, int> share = shares();
+  for (const JobId id : in_order()) {
     Entry& entry = jobs_.at(id);
     if (entry.team) {
-      take(id, entry.team->resize(share[id], now));
-    } else if (share[id] > 0) {
+      if (entry.team->wanted() != share.at(id)) take(id, entry.team->resize(share.at(id), now));
+    } else if (share.at(id) > 0) {
       TeamConfig config = entry.plan.team;
-      config.wanted = share[id];
+      config.wanted = share.at(id);
       entry.team.emplace(config);
       take(id, entry.team->begin(now));
     }
@@ -212,6 +241,7 @@ void Coordinator::start_unplaced() {
       const int worker = entry.unplaced.front();
       entry.unplaced.pop_front();
       entry.where[worker] = *node;
+      ++nodes_.at(*node).used;
       entry.team->set_node(worker, *node);
       add(id, StartWorker{worker}, *node);
     }
@@ -222,10 +252,10 @@ void Coordinator::start_unplaced() {
 std::optional<NodeId> Coordinator::free_node() const {
   std::optional<NodeId> best;
   int most = 0;
-  for (const auto& [node, slots] : nodes_) {
-    if (const int free = slots - used_slots(node); free > most) {
+  for (const auto& [id, node] : nodes_) {
+    if (const int free = node.slots - node.used; free > most) {
       most = free;
-      best = node;
+      best = id;
     }
   }
   return best;
@@ -263,16 +293,12 @@ std::vector<int> Coordinator::workers_of(JobId job) const {
 
 int Coordinator::slots(NodeId node) const {
   const auto found = nodes_.find(node);
-  return found == nodes_.end() ? 0 : found->second;
+  return found == nodes_.end() ? 0 : found->second.slots;
 }
 
 int Coordinator::used_slots(NodeId node) const {
-  int used = 0;
-  for (const auto& [id, entry] : jobs_) {
-    used += static_cast<int>(std::count_if(entry.where.begin(), entry.where.end(),
-                                           [&](const auto& each) { return each.second == node; }));
-  }
-  return used;
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? 0 : found->second.used;
 }
 
 }  // namespace tandem::cluster

@@ -4,7 +4,8 @@
 //
 // Jobs share the nodes' slots by priority, then in the order in which they came: first each gets
 // the fewest workers that it can run with, then what it asked for, then the most that it can use. A
-// job for which there is not even the first waits in the queue.
+// job for which there is not even the first waits in the queue; one that can run is not stopped for
+// it, but shrinks.
 //
 // Belongs to one thread.
 #pragma once
@@ -45,7 +46,7 @@ class Coordinator {
   JobActions submit(JobId job, const JobPlan& plan, TimePoint now);
   // Of a job that has not started: it ends at once.
   JobActions cancel(JobId job, TimePoint now);
-  // Changes what the job asks for.
+  // Changes what the job asks for, but never to fewer than it can run with.
   JobActions resize(JobId job, int wanted, TimePoint now);
 
   // What a worker said or what became of it; unknown ones are ignored. See Team.
@@ -69,6 +70,9 @@ class Coordinator {
   int used_slots(NodeId node) const;
 
  private:
+  struct Node {
+    int slots = 0, used = 0;
+  };
   struct Entry {
     JobPlan plan;
     int asked = 1;
@@ -79,16 +83,21 @@ class Coordinator {
 
   template <typename Event>
   JobActions with_team(JobId job, TimePoint now, Event event);
+  template <typename Event>
+  JobActions with_worker(JobId job, int worker, TimePoint now, Event event);
   void add(JobId job, TeamAction action, NodeId node);
   void take(JobId job, TeamActions actions);
   void settle(TimePoint now);
+  enum class Found : std::uint8_t { kNothing, kSomething };
+  Found forget_unplaced(TimePoint now);
+  std::map<JobId, int> shares() const;
   void allot(TimePoint now);
   void start_unplaced();
   std::optional<NodeId> free_node() const;
   std::vector<JobId> in_order() const;
   JobActions give();
 
-  std::map<NodeId, int> nodes_;  // Their slots.
+  std::map<NodeId, Node> nodes_;
   std::map<JobId, Entry> jobs_;  // Those that are not over.
   JobActions actions_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cluster/words.h"
 
@@ -36,41 +37,46 @@ TeamActions Team::ready(int worker, TimePoint now) {
 
 TeamActions Team::placed(int worker, std::uint64_t generation, TimePoint now) {
   const auto found = workers_.find(worker);
-  if (found == workers_.end() || generation != generation_ || !is_member(worker)) return take();
-  const bool is_new = !found->second.has_state;
+  if (found == workers_.end()) return take();
+  // Whatever became of its generation meanwhile.
   found->second.has_state = true;
-  if (is_new && generation_ > 1)
+  if (generation != generation_ || !is_member(worker)) return take();
+  if (!std::exchange(found->second.has_joined, true) && generation_ > 1)
     tell("joined", name_of(worker), fmt::format("generation {}", generation));
-  if (!confirmed_) {
-    confirmed_ = true;
-    stillborn_ = 0;
-    backoff_ = milliseconds(0);
-    if (lost_at_) {
-      tell("recovered", name_of(worker),
-           fmt::format("training goes on with {} of {} workers, generation {}", members_.size(),
-                       wanted_, generation),
-           std::chrono::duration_cast<milliseconds>(now - *lost_at_));
-      lost_at_.reset();
-    }
-  }
+  if (!confirmed_) confirm(worker, now);
   decide(now);
   return take();
+}
+
+void Team::confirm(int worker, TimePoint now) {
+  confirmed_ = true;
+  stillborn_ = 0;
+  backoff_ = milliseconds(0);
+  // A step needs all members: what one has made, all have, or had it in their hands.
+  for (const int member : members_) {
+    if (const auto found = workers_.find(member); found != workers_.end())
+      found->second.has_state = true;
+  }
+  if (!lost_at_) return;
+  tell("recovered", name_of(worker),
+       fmt::format("training goes on with {} of {} workers, generation {}", members_.size(),
+                   wanted_, generation_),
+       std::chrono::duration_cast<milliseconds>(now - *lost_at_));
+  lost_at_.reset();
 }
 
 TeamActions Team::left(int worker, std::uint64_t generation, Leaving why, TimePoint now) {
   const auto found = workers_.find(worker);
   if (found == workers_.end() || found->second.stage != Stage::kPlaced) return take();
-  // Of an earlier generation: it has its next place already and goes there, unless it shall end.
-  if (generation != generation_ && !found->second.unwanted) return take();
+  // Of an earlier generation: it has its next place already and goes there.
+  if (generation != found->second.place) return take();
   found->second.stage = Stage::kLeft;
-  if (generation != generation_) {
-    decide(now);
-    return take();
+  if (generation == generation_) {
+    if (why != Leaving::kAgreed && !lost_at_) lost_at_ = now;
+    if (why == Leaving::kPeerLost && !broken_) echo_until_ = now + config_.echo;
+    if (why == Leaving::kTimeout && !settle_until_) settle_until_ = now + config_.settle;
+    broken_ = true;
   }
-  if (why != Leaving::kAgreed && !lost_at_) lost_at_ = now;
-  if (why == Leaving::kPeerLost && !broken_) echo_until_ = now + config_.echo;
-  if (why == Leaving::kTimeout && !settle_until_) settle_until_ = now + config_.settle;
-  broken_ = true;
   decide(now);
   return take();
 }
@@ -78,67 +84,82 @@ TeamActions Team::left(int worker, std::uint64_t generation, Leaving why, TimePo
 TeamActions Team::finished(int worker, TimePoint now) {
   if (const auto found = workers_.find(worker); found != workers_.end()) {
     found->second.stage = Stage::kFinished;
-    somebody_finished_ = true;
+    if (!std::exchange(somebody_finished_, true)) settle_until_ = now + config_.settle;
   }
   decide(now);
   return take();
 }
 
 TeamActions Team::ended(int worker, const Ending& ending, TimePoint now) {
-  const auto found = workers_.find(worker);
-  if (found == workers_.end()) return take();
-  const Stage stage = found->second.stage;
-  if (!found->second.has_state) ++stillborn_;
-  workers_.erase(found);
-  if (goal_ == Goal::kCancel && stage == Stage::kPlaced && is_member(worker) &&
-      ending.kind == Ending::Kind::kLost)
-    broken_ = true;
-  if (goal_ == Goal::kTrain && stage != Stage::kFinished && stage != Stage::kEnding) {
-    if (ending.kind == Ending::Kind::kFailed) {
-      goal_ = Goal::kFail;
-      guilty_ = worker;
-    } else if (ending.kind == Ending::Kind::kLost) {
-      lose(worker, ending.how, now);
-    }
-  }
+  bury(worker, ending, now);
   decide(now);
   return take();
 }
 
-void Team::lose(int worker, const std::string& how, TimePoint now) {
-  tell("lost", name_of(worker), how);
-  if (is_member(worker)) {
+TeamActions Team::ended(const std::vector<int>& workers, const Ending& ending, int wanted,
+                        TimePoint now) {
+  want(wanted);
+  for (const int worker : workers) bury(worker, ending, now);
+  decide(now);
+  return take();
+}
+
+void Team::bury(int number, const Ending& ending, TimePoint now) {
+  const auto found = workers_.find(number);
+  if (found == workers_.end()) return;
+  const Worker worker = found->second;
+  workers_.erase(found);
+  if (worker.stage == Stage::kPlaced && is_member(number)) broken_ = true;
+  if (goal_ != Goal::kTrain || worker.stage >= Stage::kFinished) return;
+  if (ending.kind == Ending::Kind::kFailed) fail(number, "");
+  if (ending.kind == Ending::Kind::kLost && !somebody_finished_)
+    lose(number, worker, ending.how, now);
+}
+
+void Team::lose(int number, const Worker& lost, const std::string& how, TimePoint now) {
+  tell("lost", name_of(number), how);
+  if (is_member(number)) {
     broken_ = true;
     echo_until_.reset();
     if (!lost_at_) lost_at_ = now;
   }
+  if (!lost.has_state) ++stillborn_;
   // Those that come and die before they made a step will not live the next time either.
   constexpr int kMostStillborn = 2;
-  const bool hopeless = stillborn_ > kMostStillborn * std::max(1, wanted_);
-  if (++lost_ > config_.restarts || hopeless) {
-    goal_ = Goal::kFail;
-    guilty_ = worker;
-    reason_ = hopeless ? fmt::format("{} workers in a row died before they made a step", stillborn_)
-                       : fmt::format(
-                             "{} lost workers had been replaced before, as many as "
-                             "cluster.max_restarts allows",
-                             config_.restarts);
-    return;
-  }
+  if (stillborn_ > kMostStillborn * std::max(1, wanted_))
+    return fail(number,
+                fmt::format("{} workers in a row died before they made a step", stillborn_));
+  take_back();
+  if (wanted_alive() >= wanted_) return;
+  if (++replaced_ > config_.restarts)
+    return fail(number, fmt::format("{} lost workers had been replaced before, as many as "
+                                    "cluster.max_restarts allows",
+                                    config_.restarts));
   start_after_ = now + backoff_;
   backoff_ =
       backoff_.count() == 0 ? config_.first_backoff : std::min(backoff_ * 2, config_.most_backoff);
 }
 
+void Team::fail(int guilty, std::string reason) {
+  goal_ = Goal::kFail;
+  guilty_ = guilty;
+  reason_ = std::move(reason);
+}
+
 TeamActions Team::resize(int wanted, TimePoint now) {
-  if (wanted != wanted_ && generation_ > 0)
-    tell("resized", "master", fmt::format("from {} to {} workers", wanted_, wanted));
-  wanted_ = wanted;
+  want(wanted);
   decide(now);
   return take();
 }
 
+void Team::want(int wanted) {
+  if (wanted != wanted_ && generation_ > 0 && goal_ == Goal::kTrain)
+    tell("resized", "master", fmt::format("from {} to {} workers", wanted_, wanted));
+  wanted_ = wanted;
+}
+
 TeamActions Team::cancel(TimePoint now) {
+  if (goal_ == Goal::kFail) return take();
   if (goal_ == Goal::kCancel) order_ = Order::kKill;
   goal_ = Goal::kCancel;
   // Those that train end together after their step; asked once more, each is killed.
@@ -154,14 +175,16 @@ TeamActions Team::tick(TimePoint now) {
 
 TimePoint Team::deadline() const {
   TimePoint first = TimePoint::max();
-  for (const auto& time : {echo_until_, settle_until_, start_after_}) {
+  if (over_) return first;
+  for (const auto& time : {echo_until_, settle_until_}) {
     if (time) first = std::min(first, *time);
   }
-  return first;
+  const bool starts = start_after_ && goal_ == Goal::kTrain && !somebody_finished_;
+  return starts ? std::min(first, *start_after_) : first;
 }
 
 std::optional<int> Team::speaker() const {
-  if (members_.empty()) return std::nullopt;
+  if (members_.empty() || broken_) return std::nullopt;
   return members_[0];
 }
 
@@ -181,14 +204,20 @@ TeamActions Team::take() {
 void Team::decide(TimePoint now) {
   if (over_) return;
   if (echo_until_ && now >= *echo_until_) echo_until_.reset();
-  if (goal_ == Goal::kFail) end_all(now);
   if (settle_until_ && now >= *settle_until_) kill_the_late(now);
-  if (goal_ == Goal::kTrain) {
+  if (goal_ == Goal::kFail) end_all();
+  if (somebody_finished_) {
+    release_the_rest();
+  } else if (goal_ == Goal::kTrain) {
+    take_back();
     start_missing(now);
+    mark_superfluous();
     release_superfluous();
+    regroup();
+  } else if (goal_ == Goal::kCancel && broken_) {
+    // What the survivors of a broken generation have is saved by the next one.
+    regroup();
   }
-  // Also before the end: what the survivors of a broken generation have is saved by the next one.
-  if (goal_ == Goal::kTrain || (goal_ == Goal::kCancel && broken_)) regroup(now);
   if (goal_ == Goal::kTrain && !somebody_finished_) return;
   if (!workers_.empty()) return;
   over_ = true;
@@ -202,7 +231,7 @@ void Team::decide(TimePoint now) {
 }
 
 // The job has failed: nobody has anything left to save.
-void Team::end_all(TimePoint) {
+void Team::end_all() {
   for (auto& [number, worker] : workers_) {
     if (worker.stage == Stage::kEnding) continue;
     worker.stage = Stage::kEnding;
@@ -211,10 +240,6 @@ void Team::end_all(TimePoint) {
 }
 
 void Team::start_missing(TimePoint now) {
-  if (somebody_finished_) {
-    start_after_.reset();
-    return;
-  }
   if (start_after_ && now < *start_after_) return;
   start_after_.reset();
   for (int missing = wanted_ - wanted_alive(); missing > 0; --missing) {
@@ -223,68 +248,94 @@ void Team::start_missing(TimePoint now) {
   }
 }
 
-// Those that came last go first.
-void Team::release_superfluous() {
-  int superfluous = somebody_finished_ ? 0 : wanted_alive() - wanted_;
-  for (auto worker = workers_.rbegin(); superfluous > 0 && worker != workers_.rend(); ++worker) {
-    if (worker->second.unwanted || worker->second.stage == Stage::kEnding) continue;
-    worker->second.unwanted = true;
-    --superfluous;
-  }
+// Members that were to go with the end of the generation stay, before others are started in their
+// place. Not those without which training has gone on: what they have is old.
+void Team::take_back() {
+  int missing = wanted_ - wanted_alive();
   for (auto& [number, worker] : workers_) {
-    const bool late_comer = somebody_finished_ && worker.stage <= Stage::kReady;
-    const bool goes = worker.unwanted && worker.stage != Stage::kPlaced;
-    if ((!goes && !late_comer) || worker.stage >= Stage::kFinished) continue;
+    if (missing <= 0) return;
+    if (!worker.unwanted || !trains(worker)) continue;
+    worker.unwanted = false;
+    --missing;
+  }
+}
+
+// First go those that are no members: when no member stays, nobody calls the others away, and they
+// train on beside the next generation. Then members without a state; of each those that came last.
+void Team::mark_superfluous() {
+  int superfluous = wanted_alive() - wanted_;
+  constexpr int kMostWorth = 2;
+  for (int worth = 0; worth <= kMostWorth; ++worth) {
+    for (auto worker = workers_.rbegin(); superfluous > 0 && worker != workers_.rend(); ++worker) {
+      Worker& one = worker->second;
+      const int its_worth = (trains(one) ? 1 : 0) + (one.has_state ? 1 : 0);
+      if (one.unwanted || one.stage >= Stage::kFinished || its_worth != worth) continue;
+      one.unwanted = true;
+      --superfluous;
+    }
+  }
+}
+
+void Team::release_superfluous() {
+  for (auto& [number, worker] : workers_) {
+    const bool is_out = worker.stage < Stage::kFinished && worker.stage != Stage::kPlaced;
+    if (!worker.unwanted || !is_out) continue;
     actions_.emplace_back(
         EndWorker{number, worker.stage == Stage::kStarting ? Order::kKill : Order::kTerminate});
     worker.stage = Stage::kEnding;
   }
 }
 
-void Team::regroup(TimePoint now) {
-  // Who finishes a moment before the others does not leave them alone.
-  if (somebody_finished_ && !broken_) return;
-  std::vector<int> next = next_members();
-  if (!broken_ && next == members_) {
-    waiting_ = waiting_ && members_.empty();
-    if (!members_.empty() || next.empty()) return;
+// Whoever finished has saved all there is. The members of its group say the same in a moment;
+// others would only do again what is done.
+void Team::release_the_rest() {
+  for (auto& [number, worker] : workers_) {
+    const bool may_finish = worker.stage == Stage::kPlaced && settle_until_;
+    if (may_finish || worker.stage >= Stage::kFinished) continue;
+    actions_.emplace_back(EndWorker{number, Order::kKill});
+    worker.stage = Stage::kEnding;
   }
-  if (must_wait(next, now)) return;
-  const int least = goal_ == Goal::kCancel ? 1 : std::max(1, config_.least);
-  if (static_cast<int>(next.size()) < least) {
-    if (!waiting_ && generation_ > 0)
-      tell("waiting", "master",
-           fmt::format("{} of at least {} workers are there", next.size(), config_.least));
-    waiting_ = true;
-    return;
-  }
-  place(std::move(next), now);
 }
 
-bool Team::must_wait(const std::vector<int>& next, TimePoint) {
+void Team::regroup() {
+  if (must_wait()) return;
+  std::vector<int> next = next_members();
+  const bool goes_on = !broken_ && !members_.empty();
+  if (goes_on && next == members_) return;
+  // Nobody comes any more when the job shall end.
+  const int least = goal_ == Goal::kCancel ? 1 : std::max(1, config_.least);
+  if (static_cast<int>(next.size()) >= least) return place(std::move(next));
+  if (goes_on || goal_ == Goal::kCancel) return;
+  if (!waiting_ && generation_ > 0)
+    tell("waiting", "master",
+         fmt::format("{} of at least {} workers are there", next.size(), config_.least));
+  waiting_ = true;
+}
+
+bool Team::must_wait() const {
   // Who is to blame will be known in a moment.
   if (echo_until_ || settle_until_) return true;
   // The first generation begins when all are there.
   if (generation_ == 0) return count(Stage::kStarting) > 0 || start_after_.has_value();
   // Nobody is missing, only others come or go: not while the members still meet.
-  if (!broken_ && !members_.empty() && !confirmed_) return true;
-  return next.empty();
+  return !broken_ && !confirmed_;
 }
 
 // Some members waited for too long; those that are neither back nor dead are what they waited for.
 void Team::kill_the_late(TimePoint now) {
   settle_until_.reset();
+  if (somebody_finished_) return;
   for (const int member : members_) {
     const auto found = workers_.find(member);
     if (found == workers_.end() || found->second.stage != Stage::kPlaced) continue;
     tell("late", name_of(member), "the others waited for it until their time-out; it is killed");
     found->second.stage = Stage::kEnding;
     actions_.emplace_back(EndWorker{member, Order::kKill});
-    if (goal_ == Goal::kTrain) lose(member, "was late and was killed", now);
+    if (goal_ == Goal::kTrain) lose(member, found->second, "was late and was killed", now);
   }
 }
 
-void Team::place(std::vector<int> next, TimePoint) {
+void Team::place(std::vector<int> next) {
   ++generation_;
   members_ = std::move(next);
   confirmed_ = broken_ = waiting_ = false;
@@ -293,23 +344,32 @@ void Team::place(std::vector<int> next, TimePoint) {
   const bool anew = std::none_of(members_.begin(), members_.end(),
                                  [&](int member) { return workers_.at(member).has_state; });
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-    workers_.at(members_[rank]).stage = Stage::kPlaced;
+    Worker& worker = workers_.at(members_[rank]);
+    worker.stage = Stage::kPlaced;
+    worker.place = generation_;
     actions_.emplace_back(PlaceWorker{members_[rank], generation_, static_cast<int>(rank),
                                       static_cast<int>(members_.size()), anew});
   }
 }
 
 std::vector<int> Team::next_members() const {
-  std::vector<int> next;
+  std::vector<std::pair<std::int64_t, int>> by_node;
   for (const auto& [number, worker] : workers_) {
     const bool able = worker.stage == Stage::kReady || worker.stage == Stage::kPlaced ||
                       worker.stage == Stage::kLeft;
     if (able && !worker.unwanted && (worker.has_state || goal_ == Goal::kTrain))
-      next.push_back(number);
+      by_node.emplace_back(worker.node, number);
   }
-  std::stable_sort(next.begin(), next.end(),
-                   [&](int a, int b) { return workers_.at(a).node < workers_.at(b).node; });
+  std::sort(by_node.begin(), by_node.end());
+  std::vector<int> next;
+  for (const auto& [node, number] : by_node) next.push_back(number);
   return next;
+}
+
+// Whether it is a member that has not been told to end.
+bool Team::trains(const Worker& worker) const {
+  return worker.place == generation_ &&
+         (worker.stage == Stage::kPlaced || worker.stage == Stage::kLeft);
 }
 
 bool Team::is_member(int worker) const {

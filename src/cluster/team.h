@@ -5,6 +5,8 @@
 //
 // A generation is a set of workers that train together. It ends when a member dies or leaves, or
 // when another worker is ready to join; the members keep their state and get a place in the next.
+// Who shall go gets none, and is asked to end only when it has left: one that was asked while it
+// trains would end the training of all.
 //
 //   starting --ready--> ready --place--> placed --finished--> finished
 //                                 ^         |
@@ -28,9 +30,11 @@ namespace tandem::cluster {
 struct TeamConfig {
   int wanted = 1;                       // Workers to have.
   int least = 1;                        // With fewer the job waits.
-  int restarts = 8;                     // How many lost workers are replaced before the job fails.
+  int restarts = 8;                     // Lost workers that are replaced before the job fails.
   std::chrono::milliseconds echo{300};  // From the news that one is missing to its exit.
-  std::chrono::milliseconds settle{2000};  // From a time-out at one member to those of the others.
+  // From a time-out at one member to those of the others, and from the first that has finished to
+  // the last.
+  std::chrono::milliseconds settle{2000};
   std::chrono::milliseconds first_backoff{250}, most_backoff{15000};  // Between replacements.
 };
 
@@ -96,9 +100,13 @@ class Team {
   TeamActions left(int worker, std::uint64_t generation, Leaving why, TimePoint now);
   TeamActions finished(int worker, TimePoint now);
   TeamActions ended(int worker, const Ending& ending, TimePoint now);
-  // The number of workers to have from now on; with 0 the job waits.
+  // Several at once, as with their node, and how many to have without them.
+  TeamActions ended(const std::vector<int>& workers, const Ending& ending, int wanted,
+                    TimePoint now);
+  // The number of workers to have from now on. With fewer than `least` those that train go on as
+  // they are, but there is no next generation.
   TeamActions resize(int wanted, TimePoint now);
-  // The first call asks the workers to end, the next kills them.
+  // The first call asks the workers to end, the next kills them. A job that has failed stays so.
   TeamActions cancel(TimePoint now);
   TeamActions tick(TimePoint now);
 
@@ -107,6 +115,8 @@ class Team {
   // The first member of the generation: it speaks for all. Nothing between generations.
   std::optional<int> speaker() const;
   std::uint64_t generation() const { return generation_; }
+  // How many workers to have.
+  int wanted() const { return wanted_; }
   // Whether the worker shall live: false of one that EndWorker was said of, and of unknown ones.
   bool wants(int worker) const;
   // Workers whose process runs, or is being started.
@@ -122,22 +132,32 @@ class Team {
   struct Worker {
     Stage stage = Stage::kStarting;
     bool has_state = false;
+    bool has_joined = false;  // It has said so.
     std::int64_t node = 0;
-    bool unwanted = false;  // Leaves with the end of the generation.
+    std::uint64_t place = 0;  // The generation of its last place.
+    bool unwanted = false;    // Leaves with the end of the generation.
   };
 
   TeamActions take();
   void decide(TimePoint now);
-  void end_all(TimePoint now);
+  void confirm(int worker, TimePoint now);
+  void end_all();
+  void want(int wanted);
+  void take_back();
   void start_missing(TimePoint now);
+  void mark_superfluous();
   void release_superfluous();
-  void regroup(TimePoint now);
-  bool must_wait(const std::vector<int>& next, TimePoint now);
+  void release_the_rest();
+  void regroup();
+  bool must_wait() const;
   void kill_the_late(TimePoint now);
-  void place(std::vector<int> next, TimePoint now);
-  void lose(int worker, const std::string& how, TimePoint now);
+  void place(std::vector<int> next);
+  void bury(int worker, const Ending& ending, TimePoint now);
+  void lose(int worker, const Worker& lost, const std::string& how, TimePoint now);
+  void fail(int guilty, std::string reason);
   std::vector<int> next_members() const;
   bool is_member(int worker) const;
+  bool trains(const Worker& worker) const;
   int count(Stage stage) const;
   int wanted_alive() const;
   void tell(std::string kind, std::string who, std::string detail,
@@ -151,18 +171,18 @@ class Team {
   std::string reason_;
   std::map<int, Worker> workers_;  // Those whose process has not ended.
   int next_worker_ = 0;
-  int lost_ = 0;
+  int replaced_ = 0;
   int stillborn_ = 0;  // Lost without having made a step, since the last step.
   bool somebody_finished_ = false;
   bool waiting_ = false, over_ = false;
 
   std::uint64_t generation_ = 0;
-  std::vector<int> members_;          // Of the generation, by rank; empty once it is over.
+  std::vector<int> members_;          // Of the generation, by rank.
   bool confirmed_ = false;            // A member of the generation has made a step.
   bool broken_ = false;               // A member has left it, or is gone.
   std::optional<TimePoint> lost_at_;  // Since when no step was made.
   std::optional<TimePoint> echo_until_;
-  std::optional<TimePoint> settle_until_;
+  std::optional<TimePoint> settle_until_;  // Until then the late may yet leave, or finish.
   std::optional<TimePoint> start_after_;
   std::chrono::milliseconds backoff_{0};
 

@@ -1,0 +1,224 @@
+#include "cluster/coordinator.h"
+
+#include <gtest/gtest.h>
+
+#include "cluster/team_testing.h"
+
+namespace tandem::cluster {
+namespace {
+
+const Ending kLost{Ending::Kind::kLost, "was killed"};
+
+TimePoint at(int ms) {
+  return TimePoint{} + std::chrono::milliseconds(ms);
+}
+
+JobPlan plan(int least, int asked, int most, int priority = 0) {
+  JobPlan made;
+  made.team.wanted = asked;
+  made.team.least = least;
+  made.most = most;
+  made.priority = priority;
+  return made;
+}
+
+// The workers are there and have made their first step in the generation.
+void train(Coordinator& coordinator, JobId job, std::initializer_list<int> workers) {
+  for (const int worker : workers) (void)coordinator.ready(job, worker, at(0));
+  for (const int worker : workers)
+    (void)coordinator.placed(job, worker, coordinator.team(job)->generation(), at(0));
+}
+
+TEST(Coordinator, SpreadsWorkersOverTheNodesWithMostFreeSlots) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 1, at(0));
+  (void)coordinator.node_up(2, 3, at(0));
+  EXPECT_EQ(texts(coordinator.submit(7, plan(1, 3, 3), at(0))),
+            (Texts{"job 7: start 0 on 2", "job 7: start 1 on 2", "job 7: start 2 on 1"}));
+  EXPECT_EQ(coordinator.used_slots(2), 2);
+  EXPECT_EQ(coordinator.slots(2), 3);
+  EXPECT_EQ(coordinator.node_of(7, 2), 1);
+}
+
+TEST(Coordinator, GivesEachTheLeastThenWhatItAskedForThenTheMost) {
+  Coordinator coordinator;
+  (void)coordinator.submit(1, plan(1, 2, 5), at(0));
+  (void)coordinator.submit(2, plan(1, 2, 5), at(0));
+  (void)coordinator.node_up(1, 2, at(0));
+  const auto sizes = [&] {
+    return std::pair(coordinator.team(1)->wanted(), coordinator.team(2)->wanted());
+  };
+  EXPECT_EQ(sizes(), std::pair(1, 1));
+  (void)coordinator.node_up(2, 2, at(1));
+  EXPECT_EQ(sizes(), std::pair(2, 2));
+  (void)coordinator.node_up(3, 4, at(2));
+  EXPECT_EQ(sizes(), std::pair(5, 3));
+}
+
+TEST(Coordinator, TheQueueIsByPriorityAndThenInTheOrderOfComing) {
+  Coordinator coordinator;
+  (void)coordinator.submit(1, plan(2, 2, 2, 0), at(0));
+  (void)coordinator.submit(2, plan(2, 2, 2, 0), at(0));
+  (void)coordinator.submit(3, plan(2, 2, 2, 5), at(0));
+  EXPECT_EQ(coordinator.place_in_queue(3), 1);
+  EXPECT_EQ(coordinator.place_in_queue(1), 2);
+  EXPECT_EQ(coordinator.place_in_queue(2), 3);
+  EXPECT_EQ(coordinator.team(3), nullptr);
+  EXPECT_EQ(texts(coordinator.node_up(1, 2, at(1))),
+            (Texts{"job 3: start 0 on 1", "job 3: start 1 on 1"}));
+  EXPECT_EQ(coordinator.place_in_queue(1), 1);
+  EXPECT_EQ(coordinator.place_in_queue(3), std::nullopt);
+}
+
+TEST(Coordinator, AJobThatIsCancelledInTheQueueEndsAtOnce) {
+  Coordinator coordinator;
+  (void)coordinator.submit(1, plan(1, 1, 1), at(0));
+  EXPECT_EQ(texts(coordinator.cancel(1, at(1))), Texts{"job 1: end cancelled"});
+  EXPECT_EQ(texts(coordinator.cancel(1, at(2))), Texts{});
+  EXPECT_EQ(texts(coordinator.node_up(1, 1, at(3))), Texts{});
+}
+
+TEST(Coordinator, ARunningJobShrinksForAnother) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 2, at(0));
+  (void)coordinator.submit(1, plan(1, 2, 2), at(0));
+  train(coordinator, 1, {0, 1});
+  EXPECT_EQ(texts(coordinator.submit(2, plan(1, 1, 1), at(1))),
+            Texts{"job 1: place 0 in 2 as 0/1 on 1"});
+  EXPECT_EQ(texts(coordinator.left(1, 1, 1, Leaving::kAgreed, at(2))), Texts{"job 1: ask 1 on 1"});
+  EXPECT_EQ(texts(coordinator.ended(1, 1, kLost, at(3))), Texts{"job 2: start 0 on 1"});
+}
+
+TEST(Coordinator, ARunningJobIsNotStoppedForAMoreImportantOne) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 2, at(0));
+  (void)coordinator.submit(1, plan(2, 2, 2), at(0));
+  train(coordinator, 1, {0, 1});
+  EXPECT_EQ(texts(coordinator.submit(2, plan(1, 1, 1, 9), at(1))), Texts{});
+  EXPECT_EQ(coordinator.place_in_queue(2), 1);
+  EXPECT_EQ(coordinator.team(1)->wanted(), 2);
+}
+
+TEST(Coordinator, TwoJobsThatWaitDoNotBlockEachOther) {
+  Coordinator coordinator;
+  for (NodeId node = 1; node <= 4; ++node) (void)coordinator.node_up(node, 1, at(0));
+  (void)coordinator.submit(1, plan(2, 2, 2), at(0));
+  (void)coordinator.submit(2, plan(2, 2, 2), at(0));
+  train(coordinator, 1, {0, 1});
+  train(coordinator, 2, {0, 1});
+  (void)coordinator.node_down(*coordinator.node_of(1, 1), "gone", at(1));
+  (void)coordinator.node_down(*coordinator.node_of(2, 1), "gone", at(1));
+  EXPECT_EQ(coordinator.team(1)->wanted(), 2);
+  EXPECT_EQ(coordinator.team(2)->wanted(), 0);
+  (void)coordinator.left(2, 0, 1, Leaving::kPeerLost, at(2));
+  EXPECT_EQ(texts(coordinator.ended(2, 0, kLost, at(3))), Texts{"job 1: start 2 on 3"});
+}
+
+TEST(Coordinator, ALostNodeTakesItsWorkersAndSparesTheOthers) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 2, at(0));
+  (void)coordinator.node_up(2, 2, at(0));
+  (void)coordinator.submit(1, plan(1, 4, 4), at(0));
+  train(coordinator, 1, {0, 1, 2, 3});
+  EXPECT_EQ(texts(coordinator.node_down(1, "gone", at(1))),
+            (Texts{"job 1: place 1 in 2 as 0/2 on 2", "job 1: place 3 in 2 as 1/2 on 2"}));
+  EXPECT_EQ(texts(coordinator.node_up(1, 2, at(2))),
+            (Texts{"job 1: start 4 on 1", "job 1: start 5 on 1"}));
+}
+
+TEST(Coordinator, ALostNodeCountsForAllItsJobs) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 2, at(0));
+  (void)coordinator.node_up(2, 2, at(0));
+  (void)coordinator.submit(1, plan(1, 2, 2), at(0));
+  (void)coordinator.submit(2, plan(1, 2, 2), at(0));
+  train(coordinator, 1, {0, 1});
+  train(coordinator, 2, {0, 1});
+  EXPECT_EQ(texts(coordinator.node_down(1, "gone", at(1))),
+            (Texts{"job 1: place 1 in 2 as 0/1 on 2", "job 2: place 1 in 2 as 0/1 on 2"}));
+}
+
+TEST(Coordinator, AJobWaitsWhenItsSlotsVanishAndGoesOnWhenTheyReturn) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 1, at(0));
+  (void)coordinator.submit(1, plan(1, 1, 1), at(0));
+  train(coordinator, 1, {0});
+  EXPECT_EQ(texts(coordinator.node_down(1, "gone", at(1))), Texts{});
+  EXPECT_TRUE(coordinator.team(1)->is_waiting());
+  EXPECT_EQ(texts(coordinator.node_up(1, 1, at(2))), Texts{"job 1: start 1 on 1"});
+  EXPECT_EQ(texts(coordinator.ready(1, 1, at(3))), Texts{"job 1: place 1 in 2 as 0/1 anew on 1"});
+}
+
+// It was started after it had been told to end, which nobody told it again.
+TEST(Coordinator, AWorkerThatIsNoLongerWantedIsNeverStarted) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 1, at(0));
+  (void)coordinator.node_up(2, 1, at(0));
+  (void)coordinator.submit(1, plan(1, 2, 2), at(0));
+  train(coordinator, 1, {0, 1});
+  (void)coordinator.left(1, 0, 1, Leaving::kTimeout, at(0));
+  // Worker 1 is killed; worker 2 waits for its slot.
+  EXPECT_EQ(texts(coordinator.tick(at(2000))),
+            (Texts{"job 1: kill 1 on 2", "job 1: place 0 in 2 as 0/1 on 1"}));
+  EXPECT_EQ(texts(coordinator.resize(1, 1, at(2001))), Texts{});
+  EXPECT_EQ(texts(coordinator.ended(1, 1, kLost, at(2002))), Texts{});
+  EXPECT_EQ(coordinator.team(1)->alive(), 1);
+}
+
+TEST(Coordinator, AJobIsNeverMadeSmallerThanItCanRun) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 4, at(0));
+  (void)coordinator.submit(1, plan(2, 4, 4), at(0));
+  train(coordinator, 1, {0, 1, 2, 3});
+  EXPECT_EQ(texts(coordinator.resize(1, 1, at(1))),
+            (Texts{"job 1: place 0 in 2 as 0/2 on 1", "job 1: place 1 in 2 as 1/2 on 1"}));
+}
+
+TEST(Coordinator, ResizeRaisesAlsoTheMost) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 4, at(0));
+  (void)coordinator.submit(1, plan(1, 1, 1), at(0));
+  EXPECT_EQ(texts(coordinator.resize(1, 2, at(1))), Texts{"job 1: start 1 on 1"});
+}
+
+TEST(Coordinator, IgnoresJobsAndWorkersThatItDoesNotKnow) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 1, at(0));
+  (void)coordinator.submit(1, plan(1, 1, 1), at(0));
+  train(coordinator, 1, {0});
+  EXPECT_EQ(texts(coordinator.ready(9, 0, at(1))), Texts{});
+  EXPECT_EQ(texts(coordinator.ready(1, 9, at(1))), Texts{});
+  EXPECT_EQ(texts(coordinator.finished(1, 9, at(1))), Texts{});
+  EXPECT_EQ(texts(coordinator.ended(1, 9, kLost, at(1))), Texts{});
+  EXPECT_EQ(texts(coordinator.resize(9, 1, at(1))), Texts{});
+  EXPECT_EQ(texts(coordinator.node_down(9, "gone", at(1))), Texts{});
+  EXPECT_EQ(coordinator.team(9), nullptr);
+}
+
+// What a replacement that has no slot yet says comes from nowhere.
+TEST(Coordinator, AWorkerWithoutASlotHasNothingToSay) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 2, at(0));
+  (void)coordinator.submit(1, plan(1, 2, 2), at(0));
+  train(coordinator, 1, {0, 1});
+  (void)coordinator.left(1, 0, 1, Leaving::kTimeout, at(0));
+  (void)coordinator.tick(at(2000));
+  (void)coordinator.placed(1, 0, 2, at(2001));
+  EXPECT_EQ(texts(coordinator.ready(1, 2, at(2002))), Texts{});
+}
+
+TEST(Coordinator, TheEndOfAJobGivesItsSlotsToTheNext) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 1, at(0));
+  (void)coordinator.submit(1, plan(1, 1, 1), at(0));
+  (void)coordinator.submit(2, plan(1, 1, 1), at(0));
+  train(coordinator, 1, {0});
+  (void)coordinator.finished(1, 0, at(1));
+  EXPECT_EQ(texts(coordinator.ended(1, 0, {Ending::Kind::kFinished, ""}, at(2))),
+            (Texts{"job 1: end finished", "job 2: start 0 on 1"}));
+  EXPECT_EQ(coordinator.team(1), nullptr);
+  EXPECT_EQ(coordinator.deadline(), TimePoint::max());
+}
+
+}  // namespace
+}  // namespace tandem::cluster
