@@ -13,14 +13,15 @@ namespace tandem::worker {
 
 using std::chrono::milliseconds;
 
-Result<train::Place> NodePlaces::next(const std::function<void()>& waiting) {
-  // A worker that has trained keeps a state that the next group saves, so it waits for that even
-  // when it shall end; not for long.
+Result<train::Place> NodePlaces::next(train::Parting parting,
+                                      const std::function<void()>& waiting) {
+  // What a worker may alone have is saved by its next group, so it waits for that even when it
+  // shall end; not for long.
   constexpr milliseconds kLook{50}, kLastWait{5000};
   if (ready_) std::exchange(ready_, nullptr)();
   for (milliseconds waited{0}; !next_; waited += kLook) {
     if (!stop_) waited = milliseconds(0);
-    if (stop_ && (generation() == 0 || waited >= kLastWait))
+    if (stop_ && (parting != train::Parting::kBroken || waited >= kLastWait))
       return Error(Code::kCancelled, "asked to stop while it waited for its place");
     TANDEM_TRY(listen(kLook));
     waiting();

@@ -19,7 +19,7 @@ class NodePlaces final : public train::Places {
              std::function<void()> ready)
       : control_(control), token_(std::move(token)), stop_(stop), ready_(std::move(ready)) {}
 
-  Result<train::Place> next(const std::function<void()>& waiting) override;
+  Result<train::Place> next(train::Parting parting, const std::function<void()>& waiting) override;
   bool has_next() override;
   bool may_follow() const override { return true; }
   std::uint64_t generation() const override { return place_.generation(); }

@@ -56,8 +56,7 @@ class ChangingRun final : public NodeListener {
     return job_.line(worker, stream, text);
   }
   void ended(int worker, WorkerEnd end) override {
-    const Team* team = coordinator_.team(kJob);
-    const Ending ending = job_.ended(worker, end, team == nullptr ? 0 : team->generation());
+    const Ending ending = job_.ended(worker, end, coordinator_.team(kJob));
     apply(coordinator_.ended(kJob, worker, ending, now()));
   }
   void resumed() override { view_.resumed(); }
@@ -77,7 +76,7 @@ class ChangingRun final : public NodeListener {
   }
 
   Status carry_out(const StartWorker& start) {
-    TANDEM_TRY(job_.add_worker());
+    TANDEM_TRY(job_.add_worker(start.worker));
     Command command = worker_command(request_, directory_);
     command.arguments.insert(command.arguments.end(),
                              {"--placed-by-node", "--number", std::to_string(start.worker)});

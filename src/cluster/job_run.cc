@@ -31,7 +31,7 @@ Status JobRun::line(int worker, Stream stream, std::string_view text) {
   return status;
 }
 
-Ending JobRun::ended(int worker, const WorkerEnd& end, std::uint64_t generation) {
+Ending JobRun::ended(int worker, const WorkerEnd& end, const Team* team) {
   ends_[worker] = end;
   control_bytes_ += end.control_bytes;
   const Words& words = recorder_.words()[index(worker)];
@@ -40,9 +40,10 @@ Ending JobRun::ended(int worker, const WorkerEnd& end, std::uint64_t generation)
                         !is_echo(*words.failed);
   // What could not be recorded makes the run's files incomplete; what did not load in time the
   // first time will not the second time.
-  const bool hopeless = end.cause == Cause::kStartTimeout && generation == 0;
+  const bool hopeless =
+      end.cause == Cause::kStartTimeout && team != nullptr && team->generation() == 0;
   if (end.failure || said_why || hopeless) return {Ending::Kind::kFailed, ""};
-  view_.lost(index(worker), words.last_lines);
+  if (team != nullptr && team->wants(worker)) view_.lost(index(worker), words.last_lines);
   return {Ending::Kind::kLost, describe_end(end, words)};
 }
 

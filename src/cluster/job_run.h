@@ -29,12 +29,14 @@ class JobRun {
          RunView& view)
       : request_(request), directory_(directory), recorder_(recorder), view_(view) {}
 
-  // A worker with the next number is about to start.
-  Status add_worker() { return recorder_.add_worker(directory_); }
+  // A worker is about to start.
+  Status add_worker(int worker) {
+    return recorder_.add_worker(directory_, static_cast<std::size_t>(worker));
+  }
   Status message(int worker, const wire::WorkerMessage& message);
   Status line(int worker, Stream stream, std::string_view text);
-  // `generation` is that of the job.
-  Ending ended(int worker, const WorkerEnd& end, std::uint64_t generation);
+  // `team` is the job's; null when it has none any more.
+  Ending ended(int worker, const WorkerEnd& end, const Team* team);
 
   // The message that tells a worker its place. Where no member has a state, the newest whole
   // checkpoint is looked for and what the run recorded after it is taken away.

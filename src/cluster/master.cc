@@ -261,9 +261,7 @@ class Master::Impl {
       if (job == nullptr) return;
       const auto end = from_wire(ended);
       if (!end.ok()) return peers_->refuse(node, end.error());
-      const Team* team = coordinator_.team(ended.job());
-      const Ending ending =
-          job->run().ended(ended.worker(), *end, team == nullptr ? 0 : team->generation());
+      const Ending ending = job->run().ended(ended.worker(), *end, coordinator_.team(ended.job()));
       if (ending.kind == Ending::Kind::kLost) ++workers_lost_;
       apply(coordinator_.ended(ended.job(), ended.worker(), ending, now()));
       look_whether_done();
@@ -304,7 +302,7 @@ class Master::Impl {
       keep_begun(job, job.begin(common_kernels(), local ? "127.0.0.1" : ""));
     }
     if (job.state() != JobState::kRunning) return;
-    keep(job, job.run().add_worker());
+    keep(job, job.run().add_worker(start.worker));
     wire::MasterMessage message;
     wire::StartWorker& told = *message.mutable_start();
     const RunRequest& request = job.request();

@@ -60,12 +60,14 @@ double Recorder::elapsed_s() const {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-Status Recorder::add_worker(const RunDirectory& directory) {
-  // A run that goes on may have had a worker of this number before.
-  TANDEM_ASSIGN(LineFile log,
-                LineFile::reopen(directory.worker_log(static_cast<int>(logs_.size()))));
-  logs_.push_back(std::move(log));
-  words_.emplace_back();
+Status Recorder::add_worker(const RunDirectory& directory, std::size_t number) {
+  // Numbers may be left out; and a run that goes on may have had a worker of this number before.
+  while (logs_.size() <= number) {
+    TANDEM_ASSIGN(LineFile log,
+                  LineFile::reopen(directory.worker_log(static_cast<int>(logs_.size()))));
+    logs_.push_back(std::move(log));
+    words_.emplace_back();
+  }
   return {};
 }
 

@@ -32,8 +32,8 @@ class Recorder {
   // Goes on with those of a run that has ended. Times count from its last.
   static Result<Recorder> reopen(const RunDirectory& directory, std::int64_t workers);
 
-  // For one more worker, which gets the next number. `directory` is create()'s.
-  Status add_worker(const RunDirectory& directory);
+  // For one more worker, with a number above those that there were. `directory` is create()'s.
+  Status add_worker(const RunDirectory& directory, std::size_t number);
   // Takes away what was recorded after the point (cluster/resume.h).
   Status go_back_to(const RunDirectory& directory, const ResumePoint& point);
   // Whose news are recorded from now on; at first worker 0's.

@@ -68,7 +68,8 @@ struct Card {
 // Rank 0, whose end ends the store, gives up after the others, so that each says who is missing.
 std::chrono::milliseconds extra(const JoinOptions& options) {
   constexpr std::chrono::milliseconds kMost{2000};
-  return options.rank == 0 ? std::min(options.patience / 4, kMost) : std::chrono::milliseconds(0);
+  return options.rank == 0 && !options.served ? std::min(options.patience / 4, kMost)
+                                              : std::chrono::milliseconds(0);
 }
 
 // One rank on its way into a group.

@@ -18,6 +18,13 @@ struct Place {
   std::filesystem::path resume;
 };
 
+// How the last group ended for this worker.
+enum class Parting : std::uint8_t {
+  kNone,    // There was none.
+  kAgreed,  // All members left it together, and those that go on have its state.
+  kBroken,  // Another member was missed: this one may have what is to be saved.
+};
+
 class Places {
  public:
   virtual ~Places() = default;
@@ -25,7 +32,7 @@ class Places {
   // Waits for the next place, and there for the other members; `waiting` is called a few times a
   // second. kPeerLost or kTimeout when the others did not come: then another place may follow.
   // kCancelled when this worker shall end.
-  virtual Result<Place> next(const std::function<void()>& waiting) = 0;
+  virtual Result<Place> next(Parting parting, const std::function<void()>& waiting) = 0;
 
   // Whether the next place is known, so that the members shall leave the group they are in. Cheap.
   virtual bool has_next() = 0;
@@ -42,7 +49,7 @@ class OnePlace final : public Places {
  public:
   explicit OnePlace(Place place) : place_(std::move(place)) {}
 
-  Result<Place> next(const std::function<void()>&) override { return std::move(place_); }
+  Result<Place> next(Parting, const std::function<void()>&) override { return std::move(place_); }
   bool has_next() override { return false; }
   bool may_follow() const override { return false; }
   std::uint64_t generation() const override { return 0; }

@@ -67,12 +67,14 @@ class Training {
   enum class End : std::uint8_t { kOfGroup, kOfTraining };
 
   Result<End> train_in_next_group() {
-    TANDEM_ASSIGN(Place place, places_.next([this] { beat(); }));
+    TANDEM_ASSIGN(Place place, places_.next(parting_, [this] { beat(); }));
     group_.emplace(std::move(place.group));
     TANDEM_TRY(catch_up(place.resume));
     TANDEM_TRY(stepper_->join(*group_));
     appoint_writer();
-    regroups_ = false;
+    // Others may not have got as far: who wished to stop wishes it again, and all judge together.
+    regroups_ = stopped_ = false;
+    last_test_.reset();
     first_step_ = course_.step;
     placed_ = false;
     TANDEM_TRY(train_steps());
@@ -82,6 +84,7 @@ class Training {
   }
 
   void leave(const Error* error) {
+    parting_ = error == nullptr ? Parting::kAgreed : Parting::kBroken;
     stepper_->leave();
     if (group_) {
       const collective::Traffic traffic = group_->traffic();
@@ -462,6 +465,7 @@ class Training {
 
   // Of this group.
   bool regroups_ = false;  // The workers agreed to meet anew.
+  Parting parting_ = Parting::kNone;
   bool copied_ = false, placed_ = false;
   std::int64_t first_step_ = 0;
 

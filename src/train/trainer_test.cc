@@ -39,11 +39,12 @@ class TrainerTest : public ::testing::Test {
   // Trains and returns Finished, or what went wrong.
   Result<wire::Finished> run(const std::string& name, const std::string& toml) {
     const fs::path directory = root_ / name;
-    fs::create_directories(directory);
+    fs::create_directories(directory / "checkpoints");
     TrainRequest request;
     TANDEM_ASSIGN(request.job, job::parse(toml, name + ".toml", {}));
     request.base_directory = root_;
     request.run_directory = directory;
+    request.store = directory / "checkpoints";
     Collector collector;
     OnePlace place{{}};
     key_.clear();
