@@ -122,6 +122,12 @@ JobActions Coordinator::left(JobId job, int worker, std::uint64_t generation, Le
                      [&](Team& team) { return team.left(worker, generation, why, now); });
 }
 
+JobActions Coordinator::measured(JobId job, int worker, std::int64_t step, double lane_seconds,
+                                 TimePoint now) {
+  return with_worker(job, worker, now,
+                     [&](Team& team) { return team.measured(worker, step, lane_seconds, now); });
+}
+
 JobActions Coordinator::finished(JobId job, int worker, TimePoint now) {
   return with_worker(job, worker, now, [&](Team& team) { return team.finished(worker, now); });
 }

@@ -53,6 +53,7 @@ class Coordinator {
   JobActions ready(JobId job, int worker, TimePoint now);
   JobActions placed(JobId job, int worker, std::uint64_t generation, TimePoint now);
   JobActions left(JobId job, int worker, std::uint64_t generation, Leaving why, TimePoint now);
+  JobActions measured(JobId job, int worker, std::int64_t step, double lane_seconds, TimePoint now);
   JobActions finished(JobId job, int worker, TimePoint now);
   JobActions ended(JobId job, int worker, const Ending& ending, TimePoint now);
 

@@ -66,6 +66,7 @@ Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const Meetin
   told.set_store_host(point.host);
   told.set_store_port(point.port);
   told.set_resume(checkpoint_.string());
+  for (const std::int64_t end : place.lane_ends) told.add_lane_ends(end);
   // The members come when their step under way fails, which takes them so long at most.
   told.set_patience_s(cluster.timeout_s);
   return message;

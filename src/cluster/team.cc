@@ -341,6 +341,8 @@ void Team::place(std::vector<int> next) {
   confirmed_ = broken_ = waiting_ = false;
   echo_until_.reset();
   settle_until_.reset();
+  lane_ends_ = shares_worth_it();
+  uneven_ = 0;
   const bool anew = std::none_of(members_.begin(), members_.end(),
                                  [&](int member) { return workers_.at(member).has_state; });
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
@@ -348,7 +350,7 @@ void Team::place(std::vector<int> next) {
     worker.stage = Stage::kPlaced;
     worker.place = generation_;
     actions_.emplace_back(PlaceWorker{members_[rank], generation_, static_cast<int>(rank),
-                                      static_cast<int>(members_.size()), anew});
+                                      static_cast<int>(members_.size()), lane_ends_, anew});
   }
 }
 

@@ -30,6 +30,7 @@ namespace tandem::cluster {
 struct TeamConfig {
   int wanted = 1;                       // Workers to have.
   int least = 1;                        // With fewer the job waits.
+  std::int64_t lanes = 0;               // That the workers share; 0: always equally.
   int restarts = 8;                     // Lost workers that are replaced before the job fails.
   std::chrono::milliseconds echo{300};  // From the news that one is missing to its exit.
   // From a time-out at one member to those of the others, and from the first that has finished to
@@ -57,6 +58,7 @@ struct PlaceWorker {
   int worker = 0;
   std::uint64_t generation = 0;
   int rank = 0, size = 1;
+  std::vector<std::int64_t> lane_ends = {};  // By rank; empty: equal shares.
   bool anew = false;  // No member has a state: from the newest checkpoint, or from the start.
 };
 struct EndWorker {
@@ -98,6 +100,8 @@ class Team {
   TeamActions ready(int worker, TimePoint now);
   TeamActions placed(int worker, std::uint64_t generation, TimePoint now);
   TeamActions left(int worker, std::uint64_t generation, Leaving why, TimePoint now);
+  // A lane takes the worker so long. Members that are much slower than others get fewer lanes.
+  TeamActions measured(int worker, std::int64_t step, double lane_seconds, TimePoint now);
   TeamActions finished(int worker, TimePoint now);
   TeamActions ended(int worker, const Ending& ending, TimePoint now);
   // Several at once, as with their node, and how many to have without them.
@@ -135,7 +139,9 @@ class Team {
     bool has_joined = false;  // It has said so.
     std::int64_t node = 0;
     std::uint64_t place = 0;  // The generation of its last place.
-    bool unwanted = false;    // Leaves with the end of the generation.
+    double lane_seconds = 0;  // 0: not known.
+    std::int64_t measured_step = -1;
+    bool unwanted = false;  // Leaves with the end of the generation.
   };
 
   TeamActions take();
@@ -151,6 +157,8 @@ class Team {
   void regroup();
   bool must_wait() const;
   void kill_the_late(TimePoint now);
+  std::optional<std::vector<double>> lane_seconds() const;
+  std::vector<std::int64_t> shares_worth_it() const;
   void place(std::vector<int> next);
   void bury(int worker, const Ending& ending, TimePoint now);
   void lose(int worker, const Worker& lost, const std::string& how, TimePoint now);
@@ -185,6 +193,8 @@ class Team {
   std::optional<TimePoint> settle_until_;  // Until then the late may yet leave, or finish.
   std::optional<TimePoint> start_after_;
   std::chrono::milliseconds backoff_{0};
+  std::vector<std::int64_t> lane_ends_;  // Of the generation; empty: equal shares.
+  int uneven_ = 0;                       // Measurements in a row by which other shares were better.
 
   TeamActions actions_;
 };

@@ -18,6 +18,10 @@ JobActions tell(Coordinator& coordinator, JobId job, int worker, const wire::Wor
                                                             : Leaving::kPeerLost;
     return coordinator.left(job, worker, message.left().generation(), why, now);
   }
+  if (message.has_progress()) {
+    return coordinator.measured(job, worker, message.progress().step(), message.progress().lane_s(),
+                                now);
+  }
   if (message.has_finished()) return coordinator.finished(job, worker, now);
   return {};
 }
@@ -27,6 +31,7 @@ JobPlan plan_of(const job::Job& job, int priority) {
   const auto number = [](std::int64_t value) { return static_cast<int>(value); };
   plan.team.wanted = number(job.cluster.workers);
   plan.team.least = number(job.cluster.min_workers);
+  plan.team.lanes = job.lanes();
   plan.team.restarts = number(job.cluster.max_restarts);
   plan.most = number(std::max(job.cluster.workers, job.cluster.max_workers));
   plan.priority = priority;

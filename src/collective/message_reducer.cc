@@ -160,7 +160,7 @@ std::unique_ptr<Reducer> make_message_reducer(Engine& engine, ReducePlan plan,
 
 std::unique_ptr<Reducer> make_message_reducer(Engine& engine, ReducePlan plan) {
   MessageReducerMemory memory;
-  memory.partials = partials_of(plan.lanes, engine.membership().size());
+  memory.partials = partials_of(ends_of(plan, engine.membership().size()));
   const auto ours = static_cast<std::size_t>(std::count_if(
       memory.partials.begin(), memory.partials.end(),
       [&](const Partial& partial) { return partial.worker == engine.membership().rank; }));

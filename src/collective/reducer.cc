@@ -65,6 +65,10 @@ bool is_plain(LaneRange node, std::span<const Partial> partials) {
 
 }  // namespace
 
+LaneEnds ends_of(const ReducePlan& plan, int ranks) {
+  return plan.ends.empty() ? equal_shares(plan.lanes, ranks) : plan.ends;
+}
+
 Result<std::span<const float>> Reducer::finish(Deadline deadline) {
   TANDEM_ASSIGN(const std::span<const float> result, sum(deadline));
   TANDEM_TRY(release(deadline));

@@ -34,7 +34,11 @@ struct ReducePlan {
   bool in_pieces = false;
   // How long a rank may be waited for before sum() has said until when.
   std::chrono::milliseconds patience = std::chrono::seconds(60);
+  LaneEnds ends = {};  // How the ranks share the lanes; empty: equally.
 };
+
+// How `ranks` ranks share the plan's lanes.
+LaneEnds ends_of(const ReducePlan& plan, int ranks);
 
 class Reducer {
  public:

@@ -61,8 +61,10 @@ std::vector<float> sum_of(Reducer& reducer, std::size_t floats, bool in_pieces) 
 
 // Several steps, with buckets told one by one.
 void check_steps(Reducer& reducer, std::int64_t lanes, std::size_t floats, const Group& group,
-                 bool in_pieces = false) {
-  const auto nodes = maximal_nodes(lanes, hosted_lanes(lanes, group.size(), group.rank()));
+                 bool in_pieces = false, const LaneEnds& ends = {}) {
+  const auto nodes =
+      maximal_nodes(lanes, ends.empty() ? hosted_lanes(lanes, group.size(), group.rank())
+                                        : hosted_lanes(ends, group.rank()));
   ASSERT_EQ(reducer.partials(), nodes.size());
   for (std::int64_t step = 0; step < 3; ++step) {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -92,6 +94,23 @@ TEST(Reducer, GivesTheLaneTreesBitsForEveryNumberOfWorkers) {
         }
       });
     }
+  }
+}
+
+TEST(Reducer, GivesTheSameBitsForUnevenShares) {
+  for (const LaneEnds& ends :
+       {LaneEnds{1, 8}, LaneEnds{5, 8}, LaneEnds{1, 7, 8}, LaneEnds{4, 5, 8}}) {
+    run_shm_ranks(static_cast<int>(ends.size()), [&ends](Group& group) {
+      for (const std::size_t floats : kSizes) {
+        for (const bool in_pieces : {false, true}) {
+          ReducePlan plan = plan_of(8, floats, in_pieces);
+          plan.ends = ends;
+          auto reducer = group.make_reducer(plan, soon());
+          ASSERT_TRUE(reducer.ok()) << reducer.error().message();
+          check_steps(**reducer, 8, floats, group, in_pieces, ends);
+        }
+      }
+    });
   }
 }
 

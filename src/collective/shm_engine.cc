@@ -245,7 +245,7 @@ Result<std::span<std::byte>> SharedMemory::allocate(std::size_t bytes, Deadline 
 // The partials in lane order, then the result.
 Result<std::unique_ptr<Reducer>> SharedMemory::make_reducer(ReducePlan plan, Deadline deadline) {
   ShmReducerMemory memory;
-  memory.partials = partials_of(plan.lanes, size());
+  memory.partials = partials_of(ends_of(plan, size()));
   memory.targets.push_back({{0, plan.lanes}, nullptr});
   memory.share = share_of(plan, size());
   TANDEM_ASSIGN(auto reducer, make_shared_reducer(std::move(plan), std::move(memory), deadline));

@@ -19,8 +19,15 @@ struct LaneRange {
 // Where a node of n >= 2 lanes splits: its left child has so many.
 std::int64_t left_lanes(std::int64_t lanes);
 
-// The lanes that a worker hosts: contiguous, sizes differ by one at most. REQUIRES: workers <=
-// lanes.
+// Where each worker's lanes end, by worker: the first has lanes from 0 on, each other from the end
+// of the one before it. Every worker has at least one.
+using LaneEnds = std::vector<std::int64_t>;
+
+// Sizes differ by one at most. REQUIRES: workers <= lanes.
+LaneEnds equal_shares(std::int64_t lanes, std::int64_t workers);
+
+// The lanes that a worker hosts; with three numbers: of equal shares.
+LaneRange hosted_lanes(const LaneEnds& ends, std::int64_t worker);
 LaneRange hosted_lanes(std::int64_t lanes, std::int64_t workers, std::int64_t worker);
 
 // The nodes of the tree over `lanes` that lie in `hosted` and in no larger node that does, in
@@ -32,6 +39,7 @@ struct Partial {
   LaneRange lanes;
   std::int64_t worker = 0;
 };
+std::vector<Partial> partials_of(const LaneEnds& ends);
 std::vector<Partial> partials_of(std::int64_t lanes, std::int64_t workers);
 
 }  // namespace tandem::collective

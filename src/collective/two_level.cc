@@ -147,16 +147,16 @@ class TwoLevelEngine final : public Engine {
     const auto next = std::upper_bound(parts_.first_ranks.begin(), parts_.first_ranks.end(), rank);
     return static_cast<int>(next - parts_.first_ranks.begin()) - 1;
   }
-  LaneRange lanes_of(int host, std::int64_t lanes) const {
+  LaneRange lanes_of(int host, const LaneEnds& ends) const {
     const int first = parts_.first_ranks[static_cast<std::size_t>(host)];
-    return {hosted_lanes(lanes, membership().size(), first).begin,
-            hosted_lanes(lanes, membership().size(), end_rank(host) - 1).end};
+    return {hosted_lanes(ends, first).begin, hosted_lanes(ends, end_rank(host) - 1).end};
   }
 
   TwoLevelParts parts_;
 };
 
 Result<std::unique_ptr<Reducer>> TwoLevelEngine::make_reducer(ReducePlan plan, Deadline deadline) {
+  const LaneEnds ends = ends_of(plan, membership().size());
   const int host = host_of(membership().rank);
   const int first = parts_.first_ranks[static_cast<std::size_t>(host)];
   TANDEM_ASSIGN(std::byte* const memory,
@@ -165,11 +165,10 @@ Result<std::unique_ptr<Reducer>> TwoLevelEngine::make_reducer(ReducePlan plan, D
 
   ShmReducerMemory inside;
   for (int rank = first; rank < end_rank(host); ++rank) {
-    for (const LaneRange& node :
-         maximal_nodes(plan.lanes, hosted_lanes(plan.lanes, membership().size(), rank)))
+    for (const LaneRange& node : maximal_nodes(plan.lanes, hosted_lanes(ends, rank)))
       inside.partials.push_back({node, rank - first});
   }
-  for (const LaneRange& node : maximal_nodes(plan.lanes, lanes_of(host, plan.lanes)))
+  for (const LaneRange& node : maximal_nodes(plan.lanes, lanes_of(host, ends)))
     inside.targets.push_back({node, nullptr});
   // The sums of the host are the partials of the level above.
   MessageReducerMemory between;
@@ -179,7 +178,7 @@ Result<std::unique_ptr<Reducer>> TwoLevelEngine::make_reducer(ReducePlan plan, D
   std::unique_ptr<Reducer> upper;
   if (parts_.leaders != nullptr) {
     for (int other = 0; other < hosts(); ++other) {
-      for (const LaneRange& node : maximal_nodes(plan.lanes, lanes_of(other, plan.lanes)))
+      for (const LaneRange& node : maximal_nodes(plan.lanes, lanes_of(other, ends)))
         between.partials.push_back({node, other});
     }
     upper = make_message_reducer(*parts_.leaders, plan, std::move(between));

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "collective/group.h"
+#include "collective/tree.h"
 
 namespace tandem::train {
 
@@ -16,6 +17,7 @@ struct Place {
   collective::Group group;
   // A checkpoint's directory to go on from when no member has a state yet; "": from the start.
   std::filesystem::path resume;
+  collective::LaneEnds ends = {};  // How the members share the lanes; empty: equally.
 };
 
 // How the last group ended for this worker.

@@ -42,11 +42,12 @@ void Stepper::leave() {
   reducer_.reset();
 }
 
-Status Stepper::join(collective::Group& group) {
+Status Stepper::join(collective::Group& group, collective::LaneEnds ends) {
   leave();
   begin_step();
   wish_ = Wish::kGoOn;
-  hosted_ = collective::hosted_lanes(all_lanes_, group.size(), group.rank());
+  plan_.ends = std::move(ends);
+  hosted_ = collective::hosted_lanes(collective::ends_of(plan_, group.size()), group.rank());
   TANDEM_ASSIGN(reducer_, group.make_reducer(plan_, collective::deadline_after(patience_)));
   const auto nodes = collective::maximal_nodes(all_lanes_, hosted_);
   TANDEM_CHECK(nodes.size() == reducer_->partials());
@@ -116,8 +117,18 @@ Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t 
       part_ready(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
     };
   }
-  return model_.forward_backward(batch, 1.0F / static_cast<float>(step_samples),
-                                 {seed_, step, lane}, output);
+  const auto begin = std::chrono::steady_clock::now();
+  auto sums = model_.forward_backward(batch, 1.0F / static_cast<float>(step_samples),
+                                      {seed_, step, lane}, output);
+  computed_ += std::chrono::steady_clock::now() - begin;
+  ++computed_lanes_;
+  return sums;
+}
+
+double Stepper::take_lane_seconds() {
+  const double seconds = std::chrono::duration<double>(std::exchange(computed_, {})).count();
+  const std::int64_t lanes = std::exchange(computed_lanes_, 0);
+  return lanes == 0 ? 0 : seconds / static_cast<double>(lanes);
 }
 
 // Gradients [begin, end) of a tree's last lane are complete. Once that is so for the last tree too,

@@ -47,10 +47,14 @@ class Stepper {
   // Between steps, or after one that failed because of another worker: goes on with other workers.
   // leave() comes before the end of the group, join() with the next one.
   void leave();
-  Status join(collective::Group& group);
+  // `ends`: how the members share the lanes; empty: equally.
+  Status join(collective::Group& group, collective::LaneEnds ends = {});
 
   // The lanes that this worker computes.
   collective::LaneRange lanes() const { return hosted_; }
+  // Seconds that forward and backward of a lane took on average since the last call; 0: there was
+  // none. What other workers do does not matter to it.
+  double take_lane_seconds();
   // Between steps: for checkpoints.
   optim::Optimizer& optimizer() { return *optimizer_; }
   // Passed on to the other workers in the next step.
@@ -92,7 +96,7 @@ class Stepper {
   const std::chrono::milliseconds patience_;
   // The vector that is summed: gradients, statistics, then what the lanes tell.
   const std::size_t parameters_, tail_, wishes_, floats_;
-  const collective::ReducePlan plan_;
+  collective::ReducePlan plan_;
 
   model::Model& model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
@@ -104,6 +108,8 @@ class Stepper {
   std::vector<float> scratch_;   // For pieces of the sum.
   std::vector<float> told_sums_, statistics_;
   Wish wish_ = Wish::kGoOn;
+  std::chrono::steady_clock::duration computed_{};
+  std::int64_t computed_lanes_ = 0;
 
   // Of the step that is under way.
   std::size_t tree_ = 0;        // Where the current lane belongs.

@@ -70,7 +70,7 @@ class Training {
     TANDEM_ASSIGN(Place place, places_.next(parting_, [this] { beat(); }));
     group_.emplace(std::move(place.group));
     TANDEM_TRY(catch_up(place.resume));
-    TANDEM_TRY(stepper_->join(*group_));
+    TANDEM_TRY(stepper_->join(*group_, std::move(place.ends)));
     appoint_writer();
     // Others may not have got as far: who wished to stop wishes it again, and all judge together.
     regroups_ = stopped_ = false;
@@ -318,6 +318,7 @@ class Training {
     progress.set_lr(lr_);
     progress.set_train_s(course_.train_s);
     progress.set_grad_norm(grad_norm_);
+    progress.set_lane_s(stepper_->take_lane_seconds());
     course_.loss_sum = 0;
     course_.loss_steps = 0;
     last_progress_ = message;

@@ -34,6 +34,9 @@ every_steps = 100
 """
 ENGINES = ("shm", "gloo")
 KILLS = int(os.environ.get("TANDEM_TEST_KILLS", 6))
+# Steps long enough to tell a slow worker from a quick one.
+HEAVY = ("model.hidden=[256,256]", "train.batch=128", "train.schedule=constant", "train.early_stop.patience=0",
+         "train.eval_every_epochs=100000")
 # What must not depend on who died.
 TRUTH = ("status", "weights_hash", "steps", "epochs", "samples", "eval")
 
@@ -183,6 +186,31 @@ class Change(RecoveryTest):
                 self.kill(process, [1], signal.SIGSTOP)
                 self.assert_same_end(process, engine)
                 self.assertEqual([event["who"] for event in self.events(engine, "late")], ["worker 1"])
+
+
+class Straggler(RecoveryTest):
+    def test_a_slow_worker_gets_fewer_lanes_and_the_result_stays_the_same(self):
+        for engine in ENGINES:
+            with self.subTest(engine=engine):
+                process = self.begin(engine, "cluster.workers=2", f"cluster.engine={engine}", "train.epochs=100000", *HEAVY)
+                slow = self.workers(process)[1]
+                self.addCleanup(lambda: is_gone(slow) or os.kill(slow, signal.SIGKILL))
+                # It gets the processor for a quarter of the time.
+                deadline = time.monotonic() + 60
+                while not self.events(engine, "rebalanced"):
+                    self.assertLess(time.monotonic(), deadline, "it was not noticed that the worker is slow")
+                    os.kill(slow, signal.SIGSTOP)
+                    time.sleep(0.06)
+                    os.kill(slow, signal.SIGCONT)
+                    time.sleep(0.02)
+                self.assertEqual(self.events(engine, "rebalanced")[0]["detail"], "lanes by worker: 3 1")
+                process.send_signal(signal.SIGINT)
+                code, _, errors = self.finish(process)
+                self.assertEqual(code, 130, errors)
+                steps = self.report(engine)["steps"]
+                self.tandem("train", self.job, "--out", f"{engine}-truth", "-q", "cluster.workers=1",
+                            f"train.steps={steps}", *HEAVY)
+                self.assertEqual(self.report(engine)["weights_hash"], self.report(f"{engine}-truth")["weights_hash"])
 
 
 class Interrupt(RecoveryTest):
