@@ -36,6 +36,8 @@ struct Train {
   std::string early_stop_metric =
       "loss";  // loss, accuracy; of the validation part (test if that is empty).
   double early_stop_min_delta = 0;
+  double early_stop_target = 0;  // Of the metric; 0: none.
+  double early_stop_change = 0;  // Of the loss between evaluations, as a fraction; 0: none.
   double report_every_s =
       1.0;  // Interval of progress lines and metrics.jsonl. train.report_every_s
 };

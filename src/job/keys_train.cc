@@ -192,6 +192,16 @@ std::vector<Key> stop_keys() {
        .field = train<&Train::early_stop_min_delta>(),
        .meaning = "A smaller change than this is no improvement.",
        .range = at_least(0)},
+      {.path = "train.early_stop.target",
+       .field = train<&Train::early_stop_target>(),
+       .meaning = "Stop when the metric is as good as this; 0: off.",
+       .range = at_least(0)},
+      {.path = "train.early_stop.change",
+       .field = train<&Train::early_stop_change>(),
+       .meaning =
+           "Stop when the loss changes by less than this fraction between two evaluations; 0: "
+           "off.",
+       .range = from_to(0, 1)},
       {.path = "train.eval_every_epochs",
        .field = train<&Train::eval_every_epochs>(),
        .meaning = "Epochs between two evaluations.",

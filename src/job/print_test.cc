@@ -50,7 +50,7 @@ loss = { kind = "cross_entropy", label_smoothing = 0 }
 optimizer = { kind = "sgd", lr = 0.05, momentum = 0, nesterov = false, weight_decay = 0, l1 = 0 }
 schedule = { kind = "constant", warmup_steps = 0 }
 clip = { norm = 0, value = 0 }
-early_stop = { patience = 0, metric = "loss", min_delta = 0 }
+early_stop = { patience = 0, metric = "loss", min_delta = 0, target = 0, change = 0 }
 eval_every_epochs = 1
 report_every_s = 1
 

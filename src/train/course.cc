@@ -19,7 +19,14 @@ Numbers Course::numbers() const {
                      {"loss_sum", loss_sum},
                      {"loss_steps", static_cast<double>(loss_steps)},
                      {"early_stop.bad", static_cast<double>(early_stop.state().bad)}};
-  if (early_stop.state().best) numbers["early_stop.best"] = *early_stop.state().best;
+  const EarlyStop::State& memory = early_stop.state();
+  const auto keep = [&](const char* name, const std::optional<double>& value) {
+    if (value) numbers[name] = *value;
+  };
+  keep("early_stop.best", memory.best);
+  keep("early_stop.loss", memory.loss);
+  keep("early_stop.loss_before", memory.loss_before);
+  keep("early_stop.reached", memory.reached);
   if (best) {
     numbers["best.step"] = static_cast<double>(best->first);
     numbers["best.value"] = best->second;
@@ -38,7 +45,13 @@ Status Course::restore(const Numbers& numbers) {
   TANDEM_ASSIGN(loss_steps, count(numbers, "loss_steps"));
   EarlyStop::State memory;
   TANDEM_ASSIGN(memory.bad, count(numbers, "early_stop.bad"));
-  if (numbers.contains("early_stop.best")) memory.best = numbers.at("early_stop.best");
+  const auto recall = [&](const char* name, std::optional<double>& value) {
+    if (numbers.contains(name)) value = numbers.at(name);
+  };
+  recall("early_stop.best", memory.best);
+  recall("early_stop.loss", memory.loss);
+  recall("early_stop.loss_before", memory.loss_before);
+  recall("early_stop.reached", memory.reached);
   early_stop.restore(memory);
   best.reset();
   if (numbers.contains("best.step")) {

@@ -36,5 +36,36 @@ TEST(EarlyStop, IsOffWithoutPatience) {
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(stop.observe(with_loss(i)));
 }
 
+TEST(EarlyStop, EndsAtItsTarget) {
+  job::Train train;
+  train.early_stop_target = 0.5;
+  EarlyStop by_loss(train);
+  EXPECT_FALSE(by_loss.observe(with_loss(0.6)));
+  EXPECT_TRUE(by_loss.observe(with_loss(0.5)));
+  train.early_stop_metric = "accuracy";
+  EarlyStop by_accuracy(train);
+  EXPECT_FALSE(by_accuracy.observe({0.1, 0.49, 1}));
+  EXPECT_TRUE(by_accuracy.observe({0.1, 0.51, 1}));
+}
+
+TEST(EarlyStop, EndsWhenTheLossHardlyChanges) {
+  job::Train train;
+  train.early_stop_change = 0.01;
+  EarlyStop stop(train);
+  EXPECT_FALSE(stop.observe(with_loss(1.0)));
+  EXPECT_FALSE(stop.observe(with_loss(0.9)));
+  EXPECT_FALSE(stop.observe(with_loss(1.0)));
+  EXPECT_TRUE(stop.observe(with_loss(0.995)));
+}
+
+TEST(EarlyStop, RemembersItsReason) {
+  job::Train train;
+  train.early_stop_target = 0.5;
+  EarlyStop stop(train), other(train);
+  stop.observe(with_loss(0.4));
+  other.restore(stop.state());
+  EXPECT_EQ(other.reason(), stop.reason());
+}
+
 }  // namespace
 }  // namespace tandem::train
