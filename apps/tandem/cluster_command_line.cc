@@ -24,6 +24,7 @@ void add_master(CLI::App& app, ClusterSlots& slots, Finish& finish) {
   CLI::App& command = *app.add_subcommand("master", "Accept jobs and nodes: the head of a cluster");
   MasterOptions& options = slots.master;
   command.add_flag("--init", options.init, "Make the cluster's secret, and nothing else");
+  command.add_flag("--token", options.token, "Print the token for HTTP requests, and nothing else");
   command.add_option("--listen", options.listen, "Where nodes connect")
       ->type_name("HOST:PORT")
       ->capture_default_str();

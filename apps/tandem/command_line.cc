@@ -156,6 +156,11 @@ void add_resume(CLI::App& app, Slots& slots) {
       "  tandem resume digits-3 --master 10.0.0.1:7070");
   slots.finish[&command] = [&slots]() -> Result<Options> {
     if (slots.cluster.client.master.empty()) return finish_train(slots);
+    if (!slots.train.overrides.empty()) {
+      return Error(Code::kInvalidArgument,
+                   "a job of a cluster goes on with its own keys; leave out " +
+                       slots.train.overrides[0] + ", or use `tandem resize` for its workers");
+    }
     ClientOptions client = slots.cluster.client;
     client.action = ClientAction::kResume;
     client.job = slots.train.run;

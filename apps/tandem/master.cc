@@ -57,6 +57,13 @@ Status make_secret_file(const MasterOptions& options, const Surroundings& around
   return {};
 }
 
+Status print_token(const MasterOptions& options, const Surroundings& around) {
+  TANDEM_ASSIGN(const fs::path path, secret_path(options.security.secret, around));
+  TANDEM_ASSIGN(const net::Secret secret, net::load_secret(path));
+  print_out(http_token(secret) + "\n");
+  return {};
+}
+
 Status serve(const MasterOptions& options, const Surroundings& around) {
   TANDEM_ASSIGN(const web::Endpoint listen, parse_listen(options.listen));
   TANDEM_ASSIGN(const web::Endpoint http, parse_listen(options.http));
@@ -112,7 +119,9 @@ Status serve(const MasterOptions& options, const Surroundings& around) {
 }  // namespace
 
 int master(const MasterOptions& options, const Surroundings& around) {
-  const Status status = options.init ? make_secret_file(options, around) : serve(options, around);
+  const Status status = options.init    ? make_secret_file(options, around)
+                        : options.token ? print_token(options, around)
+                                        : serve(options, around);
   if (status.ok()) return 0;
   print_error(around, status.error());
   return exit_code(status.error().code());

@@ -113,7 +113,8 @@ struct MasterOptions {
   std::string listen = "127.0.0.1:7071";  // For nodes.
   std::string http = "127.0.0.1:7070";
   std::string runs = "runs";
-  bool init = false;  // Only make the secret.
+  bool init = false;   // Only make the secret.
+  bool token = false;  // Only print what HTTP requests need.
   SecurityOptions security;
   cluster::Limits limits;
 };

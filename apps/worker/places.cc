@@ -37,6 +37,7 @@ Result<train::Place> NodePlaces::next(train::Parting parting,
   join.engine = place_.engine();
   join.generation = place_.generation();
   join.patience = milliseconds(static_cast<std::int64_t>(place_.patience_s() * 1000));
+  join.forming = milliseconds(static_cast<std::int64_t>(place_.forming_s() * 1000));
   const bool is_first = place_.generation() == 1;
   join.abandoned = [&, is_first] {
     waiting();

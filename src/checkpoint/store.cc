@@ -85,7 +85,7 @@ bool is_damage(Code code) {
 Status write_new(const fs::path& directory, const fs::path& path, const ModelContent& model,
                  const ModelContent& training) {
   std::error_code error;
-  fs::create_directory(directory, error);
+  fs::create_directories(directory, error);
   if (error) return failed("create directory", directory, error.value());
   TANDEM_ASSIGN([[maybe_unused]] const Manifest weights,
                 save_model(directory / kModelFileName, model));

@@ -183,6 +183,8 @@ class Agent final : public NodeListener {
   void end() {
     config_.log("ends, and its workers with it");
     ending_ = true;
+    // To the master they are lost with the node, which is no fault of theirs.
+    ++session_;
     for (const auto& [number, who] : who_) node_.kill(number);
   }
 

@@ -206,7 +206,8 @@ std::map<JobId, int> Coordinator::shares() const {
   for (const JobId id : ids) {
     const Entry& entry = jobs_.at(id);
     const int least = entry.plan.team.least;
-    raise(id, static_cast<int>(entry.where.size()) >= least ? least : 0);
+    const bool has_state = entry.team && entry.team->generation() > 0;
+    raise(id, has_state || static_cast<int>(entry.where.size()) >= least ? least : 0);
   }
   // One that has begun keeps what there is, and waits by itself when that is too little.
   for (const JobId id : ids) {

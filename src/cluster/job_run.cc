@@ -42,7 +42,10 @@ Ending JobRun::ended(int worker, const WorkerEnd& end, const Team* team) {
   // first time will not the second time.
   const bool hopeless =
       end.cause == Cause::kStartTimeout && team != nullptr && team->generation() == 0;
-  if (end.failure || said_why || hopeless) return {Ending::Kind::kFailed, ""};
+  if (end.failure || said_why || hopeless) {
+    return {Ending::Kind::kFailed,
+            said_why ? "failed: " + words.failed->message() : describe_end(end, words)};
+  }
   if (team != nullptr && team->wants(worker)) view_.lost(index(worker), words.last_lines);
   return {Ending::Kind::kLost, describe_end(end, words)};
 }
@@ -67,8 +70,11 @@ Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const Meetin
   told.set_store_port(point.port);
   told.set_resume(checkpoint_.string());
   for (const std::int64_t end : place.lane_ends) told.add_lane_ends(end);
-  // The members come when their step under way fails, which takes them so long at most.
-  told.set_patience_s(cluster.timeout_s);
+  // Members come when their step, evaluation or save is over, however long it takes: when one dies
+  // or falls silent, they all get another place, which ends the wait.
+  constexpr double kMeeting_s = 86400;
+  told.set_patience_s(kMeeting_s);
+  told.set_forming_s(cluster.timeout_s);
   return message;
 }
 
@@ -77,16 +83,7 @@ Status JobRun::go_back() {
     if (request_.resume) checkpoint_ = request_.resume->checkpoint;
     return {};
   }
-  TANDEM_ASSIGN(const bool some, has_checkpoints(directory_));
-  ResumePoint point;
-  if (some) {
-    auto found = find_resume_point(directory_, std::nullopt);
-    if (found.ok()) {
-      point = *found;
-    } else {
-      TANDEM_TRY(recorder_.event("checkpoint_damaged", "master", found.error().message()));
-    }
-  }
+  TANDEM_ASSIGN(const ResumePoint point, newest_or_start(directory_));
   for (const std::string& refused : point.refused)
     TANDEM_TRY(recorder_.event("checkpoint_damaged", "master", refused));
   TANDEM_TRY(recorder_.go_back_to(directory_, point));

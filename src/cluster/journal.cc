@@ -1,6 +1,10 @@
 #include "cluster/journal.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -35,6 +39,15 @@ T value_of(const Json& json, const char* key, T otherwise) {
 }
 
 }  // namespace
+
+Result<Descriptor> lock_journal(const fs::path& runs) {
+  const fs::path path = runs / ".master.lock";
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.is_open()) return system_error("open " + path.string(), errno);
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file;
+  return Error(Code::kInvalidArgument, "another master looks after " + runs.string() +
+                                           "; end it, or choose another directory with --runs");
+}
 
 Status write_accepted(const Accepted& accepted) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/result.h"
 
 namespace tandem::cluster {
@@ -17,6 +18,10 @@ struct Accepted {
   int priority = 0;
   std::string status;  // Of its report; "": it has not ended.
 };
+
+// One master at a time looks after the jobs below `runs`, as long as this is open.
+// kInvalidArgument when another does.
+Result<Descriptor> lock_journal(const std::filesystem::path& runs);
 
 Status write_accepted(const Accepted& accepted);
 

@@ -32,6 +32,12 @@ JobState state_named(std::string_view status) {
   return JobState::kFailed;
 }
 
+// Until the job begins it is not locked any more.
+Status go_back_locked(const RunDirectory& directory, const ResumePoint& point) {
+  TANDEM_ASSIGN([[maybe_unused]] const RunLock lock, RunLock::take(directory));
+  return go_back_to(directory, point);
+}
+
 Error no_such_job(const std::string& id) {
   return Error(Code::kNotFound, fmt::format("there is no job `{}`; `tandem jobs` lists them", id));
 }
@@ -44,6 +50,7 @@ class Master::Impl {
 
   Status begin() {
     TANDEM_TRY(tandem::create_directories(config_.runs));
+    TANDEM_ASSIGN(lock_, lock_journal(config_.runs));
     TANDEM_ASSIGN(const std::vector<Accepted> accepted, read_accepted(config_.runs));
     Peers::Handler handler;
     handler.on_node = [this](NodeId node, const wire::NodeHello& hello) { node_up(node, hello); };
@@ -96,6 +103,7 @@ class Master::Impl {
                        : fmt::format("{} workers: {} has {} lanes, so it can have 1 to {}", workers,
                                      id, lanes, lanes));
     }
+    job->set_asked(workers);
     apply(coordinator_.resize(job->id(), static_cast<int>(workers), now()));
     return job->to_json(coordinator_);
   }
@@ -107,7 +115,7 @@ class Master::Impl {
                    fmt::format("{} is {}; cancel it first", id, to_string(job->state())));
     }
     TANDEM_ASSIGN(ResumePoint point, find_resume_point(job->directory(), step));
-    TANDEM_TRY(go_back_to(job->directory(), point));
+    TANDEM_TRY(go_back_locked(job->directory(), point));
     job->queue_again(std::move(point));
     queue(*job);
     return job->to_json(coordinator_);
@@ -206,10 +214,13 @@ class Master::Impl {
     MasterJob& job = add(request_of(std::move(*parsed), *text, accepted.base_directory), *directory,
                          accepted.priority);
     if (!accepted.status.empty()) return job.end_as(state_named(accepted.status));
-    ResumePoint point;
-    if (auto found = find_resume_point(*directory, std::nullopt); found.ok()) point = *found;
-    config_.log(fmt::format("takes up {} again, after step {}", job.name(), point.step));
-    job.queue_again(std::move(point));
+    auto point = newest_or_start(*directory);
+    if (!point.ok()) {
+      config_.log(fmt::format("{}: {}", job.name(), point.error().message()));
+      return job.end(std::move(point).error());
+    }
+    config_.log(fmt::format("takes up {} again, after step {}", job.name(), point->step));
+    job.queue_again(std::move(*point));
     queue(job);
   }
 
@@ -218,6 +229,20 @@ class Master::Impl {
   }
 
   void node_up(NodeId node, const wire::NodeHello& hello) {
+    Cpu cpu;
+    cpu.avx2 = hello.avx2();
+    cpu.avx512 = hello.avx512();
+    for (const auto& [id, job] : jobs_) {
+      const Kernels& kernels = job->request().kernels;
+      const bool lacks =
+          (kernels.aten == "avx512" && !cpu.avx512) || (kernels.aten == "avx2" && !cpu.avx2);
+      if (job->state() != JobState::kRunning || !lacks) continue;
+      return peers_->refuse(
+          node, Error(Code::kInvalidArgument,
+                      fmt::format("its processor lacks {}, which {} uses; it can join when that "
+                                  "has ended",
+                                  kernels.aten, job->name())));
+    }
     config_.log(fmt::format("node {} joined with {} slots", hello.name(), hello.slots()));
     config_.publish({{"kind", "node_joined"}, {"node", hello.name()}, {"slots", hello.slots()}});
     apply(coordinator_.node_up(node, hello.slots(), now()));
@@ -297,9 +322,11 @@ class Master::Impl {
 
   void carry_out(MasterJob& job, const StartWorker& start, NodeId node) {
     if (shutting_down_) return;
+    if (broken_.contains(job.id())) return;
     if (job.state() == JobState::kQueued) {
-      const bool local = net::is_loopback(config_.listen.host);
-      keep_begun(job, job.begin(common_kernels(), local ? "127.0.0.1" : ""));
+      const std::string& host = config_.listen.host;
+      const bool anywhere = host == "0.0.0.0" || host == "::";
+      keep_begun(job, job.begin(common_kernels(), anywhere ? "" : host));
     }
     if (job.state() != JobState::kRunning) return;
     keep(job, job.run().add_worker(start.worker));
@@ -397,6 +424,7 @@ class Master::Impl {
 
   net::Loop& loop_;
   const MasterConfig config_;
+  Descriptor lock_;
   Coordinator coordinator_;
   std::map<JobId, std::unique_ptr<MasterJob>> jobs_;
   std::map<JobId, Error> broken_;  // Jobs that end because of their files.

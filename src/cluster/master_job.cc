@@ -36,7 +36,8 @@ MasterJob::MasterJob(JobId id, RunRequest request, RunDirectory directory, int p
       request_(std::move(request)),
       directory_(std::move(directory)),
       priority_(priority),
-      publish_(std::move(publish)) {}
+      publish_(std::move(publish)),
+      asked_(request_.parsed.job.cluster.workers) {}
 
 Status MasterJob::begin(const Kernels& kernels, const std::string& address) {
   request_.kernels = kernels;
@@ -51,6 +52,8 @@ Status MasterJob::begin(const Kernels& kernels, const std::string& address) {
                                                    : Recorder::create(directory_, 0));
   recorder_.emplace(std::move(recorder));
   if (request_.resume) {
+    for (const std::string& refused : request_.resume->refused)
+      TANDEM_TRY(recorder_->event("checkpoint_damaged", "master", refused));
     TANDEM_TRY(
         recorder_->event("resumed", "master", fmt::format("after step {}", request_.resume->step)));
   }
@@ -132,20 +135,20 @@ void MasterJob::queue_again(ResumePoint point) {
   request_.resume = std::move(point);
   state_ = JobState::kQueued;
   reason_.clear();
+  report_.reset();
 }
 
 Json MasterJob::to_json(const Coordinator& coordinator) const {
-  const job::Cluster& cluster = request_.parsed.job.cluster;
   Json json = {{"id", name()},
                {"name", request_.parsed.job.name},
                {"state", to_string(state_)},
                {"priority", priority_},
                {"run_directory", directory_.path().string()},
-               {"workers", {{"asked", cluster.workers}, {"now", 0}}},
+               {"workers", {{"asked", asked_}, {"now", 0}}},
                {"lanes", request_.parsed.job.lanes()}};
   if (!reason_.empty()) json["reason"] = reason_;
   if (const Team* team = coordinator.team(id_)) {
-    json["workers"]["now"] = team->members();
+    json["workers"]["now"] = team->is_waiting() ? 0 : team->members();
     json["generation"] = team->generation();
     if (team->is_waiting()) json["waiting"] = true;
   }

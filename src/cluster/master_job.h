@@ -61,6 +61,8 @@ class MasterJob final : public RunView {
   // It shall run again, from a checkpoint.
   void queue_again(ResumePoint point);
 
+  void set_asked(std::int64_t workers) { asked_ = workers; }
+
   nlohmann::json to_json(const Coordinator& coordinator) const;
 
   void message(const wire::WorkerMessage& message) override;
@@ -80,6 +82,7 @@ class MasterJob final : public RunView {
   const Publish publish_;
   JobState state_ = JobState::kQueued;
   std::string reason_;
+  std::int64_t asked_;
   std::string token_;
   std::optional<RunLock> lock_;
   std::optional<Recorder> recorder_;

@@ -45,10 +45,15 @@ Result<Recorder> Recorder::reopen(const RunDirectory& directory, std::int64_t wo
   for (std::string line; std::getline(lines, line);) {
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) continue;
-    const Event event{json.value("t_s", 0.0), json.value("kind", ""), json.value("who", ""),
-                      json.value("detail", ""),
-                      json.contains("recovered_ms") ? std::optional(json.value("recovered_ms", 0.0))
-                                                    : std::nullopt};
+    const auto text = [&](const char* key) {
+      return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
+    };
+    const auto number = [&](const char* key) -> std::optional<double> {
+      if (!json.contains(key) || !json[key].is_number()) return std::nullopt;
+      return json[key].get<double>();
+    };
+    const Event event{number("t_s").value_or(0), text("kind"), text("who"), text("detail"),
+                      number("recovered_ms")};
     recorder.before_s_ = std::max(recorder.before_s_, event.t_s);
     if (recorder.events_.size() < kMostEvents) recorder.events_.push_back(event);
   }
@@ -76,12 +81,16 @@ Status Recorder::go_back_to(const RunDirectory& directory, const ResumePoint& po
   TANDEM_ASSIGN(metrics_file_, LineFile::reopen(directory.metrics()));
   recorded_.reset();
   tested_.reset();
+  evaluations_.clear();
   return {};
 }
 
 // Workers compute the same losses; what one says is recorded.
 Status Recorder::message(std::size_t worker, const wire::WorkerMessage& message) {
-  Status status = worker == speaker_ ? record_news(message) : Status();
+  if (worker >= words_.size()) return {};  // Of one that was never started.
+  // Evaluations are recorded by whoever tells first: the speaker may die before it can.
+  const bool counts = worker == speaker_ || message.has_evaluated();
+  Status status = counts ? record_news(message) : Status();
   Words& words = words_[worker];
   if (message.has_progress()) words.progress = message.progress();
   if (message.has_finished()) words.finished = message.finished();
@@ -114,8 +123,11 @@ Status Recorder::record(const wire::Progress& progress) {
   // A worker says something at least once a second while it trains, evaluates and saves; with
   // nothing new to say it repeats its last Progress. That shows that it lives and is no new
   // measurement.
-  const bool repeated = recorded_.has_value() && recorded_->step() == progress.step() &&
-                        recorded_->epoch() == progress.epoch();
+  // One that speaks since a moment ago may repeat an older one.
+  const bool repeated =
+      recorded_.has_value() &&
+      (progress.step() < recorded_->step() ||
+       (progress.step() == recorded_->step() && progress.epoch() == recorded_->epoch()));
   if (repeated) return {};
   recorded_ = progress;
   return metrics_file_.append(one_line(
@@ -132,6 +144,7 @@ Status Recorder::record(const wire::Progress& progress) {
 }
 
 Status Recorder::record(const wire::Evaluated& evaluated) {
+  if (!evaluations_.emplace(evaluated.part(), evaluated.step()).second) return {};
   if (evaluated.part() == "test") tested_ = evaluated;
   Json json = {{"t_s", elapsed_s()},         {"kind", "eval"},
                {"part", evaluated.part()},   {"step", evaluated.step()},
@@ -141,6 +154,7 @@ Status Recorder::record(const wire::Evaluated& evaluated) {
 }
 
 Status Recorder::line(std::size_t worker, std::string_view text) {
+  if (worker >= words_.size()) return {};
   std::deque<std::string>& lines = words_[worker].last_lines;
   lines.emplace_back(text);
   if (lines.size() > kLastLines) lines.pop_front();

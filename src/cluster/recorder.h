@@ -6,6 +6,7 @@
 #include <chrono>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,7 +72,8 @@ class Recorder {
   std::vector<LineFile> logs_;
   std::vector<Words> words_;
   std::size_t speaker_ = 0;
-  std::optional<wire::Progress> recorded_;  // The last in metrics.jsonl.
+  std::optional<wire::Progress> recorded_;                      // The last in metrics.jsonl.
+  std::set<std::pair<std::string, std::int64_t>> evaluations_;  // Recorded: part and step.
   std::optional<wire::Evaluated> tested_;
   std::vector<Event> events_;
 };

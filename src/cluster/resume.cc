@@ -60,6 +60,24 @@ Result<ResumePoint> find_resume_point(const RunDirectory& directory,
   return point;
 }
 
+Result<ResumePoint> newest_or_start(const RunDirectory& directory) {
+  TANDEM_ASSIGN(const std::vector<checkpoint::Stored> stored,
+                checkpoint::list_checkpoints(directory.checkpoints()));
+  if (stored.empty()) return ResumePoint{};
+  auto found = find_resume_point(directory, std::nullopt);
+  if (found.ok() || found.error().code() != Code::kNotFound) return found;
+  ResumePoint start;
+  start.refused.push_back(found.error().message());
+  for (const checkpoint::Stored& each : stored) {
+    const fs::path aside = each.path.parent_path() / ("damaged-" + each.path.filename().string());
+    std::error_code error;
+    fs::remove_all(aside, error);
+    fs::rename(each.path, aside, error);
+    if (error) return system_error(fmt::format("rename {}", each.path.string()), error.value());
+  }
+  return start;
+}
+
 Result<bool> has_checkpoints(const RunDirectory& directory) {
   TANDEM_ASSIGN(const std::vector<checkpoint::Stored> stored,
                 checkpoint::list_checkpoints(directory.checkpoints()));

@@ -24,6 +24,11 @@ struct ResumePoint {
 Result<ResumePoint> find_resume_point(const RunDirectory& directory,
                                       std::optional<std::int64_t> step);
 
+// The newest whole checkpoint, or the start when there is none. Damaged ones are named in `refused`
+// and, when none is whole, set aside. Any other error means that they may be whole, and nothing was
+// touched. REQUIRES: the directory is locked.
+Result<ResumePoint> newest_or_start(const RunDirectory& directory);
+
 // Whether the run has a checkpoint at all, whole or not.
 Result<bool> has_checkpoints(const RunDirectory& directory);
 

@@ -111,9 +111,17 @@ void Team::bury(int number, const Ending& ending, TimePoint now) {
   workers_.erase(found);
   if (worker.stage == Stage::kPlaced && is_member(number)) broken_ = true;
   if (goal_ != Goal::kTrain || worker.stage >= Stage::kFinished) return;
-  if (ending.kind == Ending::Kind::kFailed) fail(number, "");
-  if (ending.kind == Ending::Kind::kLost && !somebody_finished_)
+  // A newcomer that cannot take part, perhaps because of its machine, does not end what others do.
+  const bool is_newcomer = !worker.has_state && somebody_has_state();
+  if (ending.kind == Ending::Kind::kFailed && !is_newcomer) return fail(number, "");
+  if (ending.kind != Ending::Kind::kFinished && !somebody_finished_)
     lose(number, worker, ending.how, now);
+}
+
+bool Team::somebody_has_state() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& each) {
+    return each.second.has_state && each.second.stage != Stage::kEnding;
+  });
 }
 
 void Team::lose(int number, const Worker& lost, const std::string& how, TimePoint now) {
@@ -126,9 +134,14 @@ void Team::lose(int number, const Worker& lost, const std::string& how, TimePoin
   if (!lost.has_state) ++stillborn_;
   // Those that come and die before they made a step will not live the next time either.
   constexpr int kMostStillborn = 2;
-  if (stillborn_ > kMostStillborn * std::max(1, wanted_))
-    return fail(number,
-                fmt::format("{} workers in a row died before they made a step", stillborn_));
+  if (stillborn_ > kMostStillborn * std::max(1, wanted_)) {
+    const std::string reason =
+        fmt::format("{} workers in a row died before they made a step", stillborn_);
+    if (!somebody_has_state()) return fail(number, reason);
+    if (!std::exchange(stays_short_, true))
+      tell("short", "master", reason + "; the job goes on with those that it has");
+    return;
+  }
   take_back();
   if (wanted_alive() >= wanted_) return;
   if (++replaced_ > config_.restarts)
@@ -153,6 +166,7 @@ TeamActions Team::resize(int wanted, TimePoint now) {
 }
 
 void Team::want(int wanted) {
+  if (wanted > wanted_) stays_short_ = false;  // There are new places to try.
   if (wanted != wanted_ && generation_ > 0 && goal_ == Goal::kTrain)
     tell("resized", "master", fmt::format("from {} to {} workers", wanted_, wanted));
   wanted_ = wanted;
@@ -240,6 +254,7 @@ void Team::end_all() {
 }
 
 void Team::start_missing(TimePoint now) {
+  if (stays_short_ && somebody_has_state()) return;
   if (start_after_ && now < *start_after_) return;
   start_after_.reset();
   for (int missing = wanted_ - wanted_alive(); missing > 0; --missing) {

@@ -168,6 +168,7 @@ class Team {
   bool trains(const Worker& worker) const;
   int count(Stage stage) const;
   int wanted_alive() const;
+  bool somebody_has_state() const;
   void tell(std::string kind, std::string who, std::string detail,
             std::optional<std::chrono::milliseconds> recovered = {});
 
@@ -180,7 +181,8 @@ class Team {
   std::map<int, Worker> workers_;  // Those whose process has not ended.
   int next_worker_ = 0;
   int replaced_ = 0;
-  int stillborn_ = 0;  // Lost without having made a step, since the last step.
+  bool stays_short_ = false;  // Newcomers die again and again; those that live go on.
+  int stillborn_ = 0;         // Lost without having made a step, since the last step.
   bool somebody_finished_ = false;
   bool waiting_ = false, over_ = false;
 

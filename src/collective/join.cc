@@ -100,6 +100,7 @@ class Joining {
     TANDEM_ASSIGN(store_,
                   StoreClient::connect(options_.address, options_.port, options_.token, deadline_));
     TANDEM_TRY(introduce());
+    if (options_.forming.count() > 0) deadline_ = deadline_after(options_.forming);
     const bool one_host = std::all_of(cards_.begin(), cards_.end(), [&](const Card& card) {
       return card.identity == cards_[0].identity;
     });
@@ -210,8 +211,14 @@ class Joining {
       TANDEM_TRY(store_->set(key("arena", first), bytes_of(arena->path()), deadline_));
     } else {
       TANDEM_ASSIGN(const std::vector<std::byte> path, await(key("arena", first)));
-      TANDEM_ASSIGN(Arena opened, Arena::open(text_of(path)));
-      arena = std::make_shared<const Arena>(std::move(opened));
+      auto opened = Arena::open(text_of(path));
+      // It is gone with the process that made it.
+      if (!opened.ok()) {
+        return Error(Code::kPeerLost,
+                     fmt::format("the memory of {} is gone: {}", membership_.name(first),
+                                 opened.error().message()));
+      }
+      arena = std::make_shared<const Arena>(std::move(opened).value());
     }
     return make_shm_engine(std::move(arena), part(first, end), deadline_);
   }
@@ -272,7 +279,7 @@ class Joining {
   }
 
   const JoinOptions& options_;
-  const Deadline deadline_;
+  Deadline deadline_;
   const std::string prefix_;
   std::shared_ptr<StoreServer> server_;  // Of rank 0; lives as long as the group.
   std::unique_ptr<StoreClient> store_;

@@ -25,6 +25,7 @@ struct JoinOptions {
   std::string engine = "auto";        // auto, shm, gloo, mpi.
   std::uint64_t generation = 0;
   std::chrono::milliseconds patience = std::chrono::seconds(60);  // Until all are there.
+  std::chrono::milliseconds forming{0};  // From then to the group; 0: what is left of patience.
   // Asked a few times a second while ranks are awaited; true ends that with kPeerLost.
   std::function<bool()> abandoned = {};
 };

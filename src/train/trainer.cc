@@ -26,6 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Between two looks at a checkpoint that is being written.
+constexpr std::chrono::milliseconds kLook{100};
+
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -73,7 +76,7 @@ class Training {
     TANDEM_TRY(stepper_->join(*group_, std::move(place.ends)));
     appoint_writer();
     // Others may not have got as far: who wished to stop wishes it again, and all judge together.
-    regroups_ = stopped_ = false;
+    regroups_ = stopped_ = checkpoints_end_ = false;
     last_test_.reset();
     first_step_ = course_.step;
     placed_ = false;
@@ -161,7 +164,10 @@ class Training {
   // Takes a checkpoint when it is time, and tells how the last one went.
   void checkpoint_if_due() {
     if (!checkpointer_) return;
-    if (wants_best_ || checkpointer_->is_due(course_.step)) take_checkpoint();
+    const bool is_best = wants_best_ && course_.best && course_.best->first == course_.step;
+    // The best one cannot come later, so it waits for the last.
+    while (is_best && !checkpointer_->wait(kLook)) beat();
+    if (is_best || checkpointer_->is_due(course_.step)) take_checkpoint();
     if (const auto outcome = checkpointer_->outcome()) {
       if (outcome->status.ok()) {
         event("checkpoint",
@@ -182,7 +188,6 @@ class Training {
   // The last one, however soon after another, so that the run can go on from its end.
   void checkpoint_the_end() {
     if (!checkpointer_) return;
-    constexpr std::chrono::milliseconds kLook{100};
     const auto settle = [&] {
       while (!checkpointer_->wait(kLook)) beat();
       checkpoint_if_due();
@@ -358,12 +363,11 @@ class Training {
 
   // Evaluates and reports it; nothing when the run was asked to stop meanwhile.
   Result<std::optional<Evaluation>> evaluate_part(const data::Dataset& part, const char* name) {
-    TANDEM_ASSIGN(
-        const std::optional<Evaluation> evaluated_part,
-        evaluate(*model_, part, job_.data.prefetch, *group_, patience_of(job_.cluster), [this] {
-          beat();
-          return stop_.load();
-        }));
+    TANDEM_ASSIGN(const std::optional<Evaluation> evaluated_part,
+                  evaluate(*model_, part, job_.data.prefetch, *group_, finish_patience(), [this] {
+                    beat();
+                    return stop_.load();
+                  }));
     if (!evaluated_part) {
       stopped_ = true;
       return std::optional<Evaluation>();
@@ -379,6 +383,12 @@ class Training {
     evaluated.set_accuracy(evaluation.accuracy.value_or(0));
     send(message);
     return std::optional<Evaluation>(evaluation);
+  }
+
+  // The first worker may write for long while the others wait. One that hangs is ended by its node.
+  std::chrono::milliseconds finish_patience() const {
+    constexpr std::chrono::minutes kWriting{30};
+    return patience_of(job_.cluster) + (checkpoints_end_ ? kWriting : std::chrono::minutes(0));
   }
 
   // The final judgement, which the last epoch may have given already.
@@ -409,12 +419,13 @@ class Training {
     const bool cancelled = stopping();
     wire::WorkerMessage message;
     wire::Finished& finished = *message.mutable_finished();
+    checkpoints_end_ = true;
     checkpoint_the_end();
     TANDEM_ASSIGN(const std::string hash, save());
     TANDEM_ASSIGN(const std::optional<Evaluation> evaluation, evaluate_test());
     report_placed();
     // Whoever ends first must not be missed by one that could then not say that all is saved.
-    TANDEM_TRY(group_->barrier(collective::deadline_after(patience_of(job_.cluster))));
+    TANDEM_TRY(group_->barrier(collective::deadline_after(finish_patience())));
     const std::optional<std::string> reason = course_.early_stop.reason();
     if (evaluation) {
       finished.set_has_eval(true);
@@ -466,6 +477,7 @@ class Training {
 
   // Of this group.
   bool regroups_ = false;  // The workers agreed to meet anew.
+  bool checkpoints_end_ = false;
   Parting parting_ = Parting::kNone;
   bool copied_ = false, placed_ = false;
   std::int64_t first_step_ = 0;

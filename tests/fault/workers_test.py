@@ -29,7 +29,7 @@ max_restarts = 0
 """
 
 ENGINES = ("shm", "gloo")
-RUNS = int(os.environ.get("TANDEM_TEST_KILLS", 30))
+RUNS = int(os.environ.get("TANDEM_TEST_KILLS", 16))
 # Gradients that every worker sums for itself, piece by piece; that are summed in slices; that are clipped.
 JOBS = ([], ["model.hidden=[600]"], ["model.hidden=[600]", "train.clip.norm=1"])
 # After a kill: a survivor misses the dead one; its words are in its log, which takes time on a busy machine; the whole

@@ -181,9 +181,15 @@ class Strangers(ClusterTest):
             urllib.request.urlopen(request, timeout=30)
         self.assertEqual(caught.exception.code, 401)
         caught.exception.close()
+        token = self.tandem("master", "--token", env=self.variables).stdout.strip()
+        request.add_header("Authorization", f"Bearer {token}")
+        with self.assertRaises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(request, timeout=30)
+        self.assertEqual(caught.exception.code, 400)
+        caught.exception.close()
         del self.variables["TANDEM_SECRET"]
         self.variables["HOME"] = str(self.scratch)
-        self.assertIn("tandem master --init", self.tandem("master", "--listen", "0.0.0.0:0", "--http", "127.0.0.1:0",
+        self.assertIn("tandem master --init", self.tandem("master", "--listen", "0.0.0.0:0", "--runs", "other",
                                                           env=self.variables, code=7).stderr)
 
     def test_a_taken_port_is_an_error_that_says_so(self):
@@ -191,6 +197,8 @@ class Strangers(ClusterTest):
         done = self.tandem("master", "--listen", self.listen, "--http", "127.0.0.1:0", "--runs", "other",
                            env=self.variables, code=2)
         self.assertIn(self.listen, done.stderr)
+        done = self.tandem("master", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", env=self.variables, code=2)
+        self.assertIn("another master", done.stderr)
 
 
 if __name__ == "__main__":
