@@ -99,6 +99,17 @@ class ClusterTest(TandemTest):
         self.await_end(job)
         self.assertEqual(self.essence(self.run_of(job) / "report.json"), ClusterTest.truth)
 
+    def assert_truth_when_cancelled(self, job):
+        """Of a job that was submitted with LONG: one process alone comes to the same weights with as many steps."""
+        self.tandem("cancel", job, env=self.variables)
+        self.await_end(job, "cancelled")
+        report = json.loads((self.run_of(job) / "report.json").read_text())
+        self.tandem("train", self.job, "--out", f"{job}-truth", "-q", "cluster.workers=1", *LONG,
+                    f"train.steps={report['steps']}")
+        truth = self.report(f"{job}-truth")
+        self.assertEqual([report[key] for key in ("weights_hash", "steps", "samples")],
+                         [truth[key] for key in ("weights_hash", "steps", "samples")])
+
     def workers(self, *nodes):
         return [pid for node in nodes for pid in children_of(node.pid) if argument_of(pid, "--number") is not None]
 

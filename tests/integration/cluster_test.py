@@ -42,16 +42,13 @@ class Jobs(ClusterTest):
     def test_a_job_is_resized_while_it_trains(self):
         self.start_master()
         self.start_node("a", 4)
-        job = self.submit("cluster.workers=1", "train.epochs=400")
+        job = self.submit("cluster.workers=1", *LONG)
         for count in (1, 4, 2):
             if count > 1:
                 self.tandem("resize", job, count, env=self.variables)
             self.await_members(job, count)
             self.await_step(job, self.step(job) + 1)
-        self.await_end(job)
-        self.tandem("train", self.job, "--out", "long", "-q", "cluster.workers=1", "train.epochs=400")
-        self.assertEqual(self.essence(self.run_of(job) / "report.json"),
-                         self.essence(self.scratch / "long/report.json"))
+        self.assert_truth_when_cancelled(job)
         self.assertGreaterEqual(len(self.events(job, "joined")), 3)
 
     def test_jobs_wait_for_slots_by_priority(self):
@@ -95,7 +92,7 @@ class Failures(ClusterTest):
         self.start_master()
         self.start_node("a")
         node = self.start_node("b")
-        job = self.submit("cluster.workers=4", "train.epochs=400")
+        job = self.submit("cluster.workers=4", *LONG)
         self.await_step(job)
         pids = self.workers(node)
         node.kill()
@@ -103,16 +100,13 @@ class Failures(ClusterTest):
         self.await_members(job, 2)
         self.start_node("c")
         self.await_members(job, 4)
-        self.await_end(job)
-        self.tandem("train", self.job, "--out", "long", "-q", "cluster.workers=1", "train.epochs=400")
-        self.assertEqual(self.essence(self.run_of(job) / "report.json"),
-                         self.essence(self.scratch / "long/report.json"))
+        self.assert_truth_when_cancelled(job)
         self.assertTrue(all("was lost with its node b" in event["detail"] for event in self.events(job, "lost")))
 
     def test_a_job_survives_its_master(self):
         self.start_master()
         node = self.start_node("a", 2, "--master-timeout", "1")
-        job = self.submit("train.epochs=200")
+        job = self.submit(*LONG)
         self.await_step(job, 300)
         pids = self.workers(node)
         self.master.kill()
@@ -121,11 +115,9 @@ class Failures(ClusterTest):
         self.start_master()
         self.assertEqual(self.state(job), "queued")
         self.start_node("b", 2)
-        self.await_end(job)
-        self.assertIn("resumed", [event["kind"] for event in self.events(job, "resumed")])
-        self.tandem("train", self.job, "--out", "long", "-q", "cluster.workers=1", "train.epochs=200")
-        self.assertEqual(self.essence(self.run_of(job) / "report.json"),
-                         self.essence(self.scratch / "long/report.json"))
+        self.await_step(job, 400)
+        self.assertEqual(len(self.events(job, "resumed")), 1)
+        self.assert_truth_when_cancelled(job)
 
     def test_control_c_leaves_no_process_anywhere(self):
         self.start_master()
