@@ -1,14 +1,12 @@
 #include "cluster_command_line.h"
 
+#include "validators.h"
+
 namespace tandem::cli {
 namespace {
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
-
-CLI::Validator between(double least, double most) {
-  return CLI::Range(least, most).description("");
 }
 
 void add_security(CLI::App& command, SecurityOptions& options) {
@@ -37,11 +35,11 @@ void add_master(CLI::App& app, ClusterSlots& slots, Finish& finish) {
   add_security(command, options.security);
   command.add_option("--start-timeout", slots.start_timeout_s, "For a worker to load its data")
       ->type_name("SECONDS")
-      ->check(between(0.1, 1e6))
+      ->check(within(0.1, 1e6))
       ->capture_default_str();
   command.add_option("--timeout", slots.timeout_s, "After which a silent worker is killed")
       ->type_name("SECONDS")
-      ->check(between(0.1, 1e6))
+      ->check(within(0.1, 1e6))
       ->capture_default_str();
   command.footer(
       "Jobs are in the directory of --runs; a master that starts again there goes on with them.\n\n"
@@ -63,14 +61,14 @@ void add_node(CLI::App& app, ClusterSlots& slots, Finish& finish) {
       ->type_name("HOST:PORT");
   command.add_option("--slots", options.slots, "Workers at once (default: one for each core)")
       ->type_name("N")
-      ->check(between(1, 4096));
+      ->check(within(1, 4096));
   command.add_option("--name", options.name, "What people see (default: the host's name)")
       ->type_name("NAME");
   command
       .add_option("--master-timeout", options.master_timeout_s,
                   "Without a master for so long, workers are ended")
       ->type_name("SECONDS")
-      ->check(between(0, 1e6))
+      ->check(within(0, 1e6))
       ->capture_default_str();
   add_security(command, options.security);
   command
@@ -96,7 +94,7 @@ class ClientCommands {
         ->type_name("key=value");
     submit.add_option("--priority", options.priority, "Larger ones get their workers first")
         ->type_name("N")
-        ->check(between(-1000, 1000))
+        ->check(within(-1000, 1000))
         ->capture_default_str();
     submit.footer(
         "Prints the job's name, by which the other commands know it.\n\n"
@@ -110,7 +108,7 @@ class ClientCommands {
     add_job(logs);
     logs.add_option("--worker", options.worker, "Which one")
         ->type_name("N")
-        ->check(between(0, 1e9))
+        ->check(within(0, 1e9))
         ->capture_default_str();
     logs.add_flag("-f,--follow", options.follow, "Go on until the job ends");
     add_job(add("cancel", "End a job; what it has learnt is saved", ClientAction::kCancel));
@@ -119,7 +117,7 @@ class ClientCommands {
     resize.add_option("workers", options.workers, "How many")
         ->required()
         ->type_name("N")
-        ->check(between(1, 4096));
+        ->check(within(1, 4096));
   }
 
  private:

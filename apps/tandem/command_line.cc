@@ -11,6 +11,7 @@
 
 #include "cluster_command_line.h"
 #include "command_mistakes.h"
+#include "validators.h"
 
 namespace tandem::cli {
 namespace {
@@ -48,16 +49,6 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-// Validators without the text that CLI11 would add to the help of the option.
-CLI::Validator within(double least, double most) {
-  const auto check = [least, most](const std::string& text) {
-    double value = 0;
-    // Written so that NaN fails.
-    const bool good = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
-    return good ? std::string() : fmt::format("{} is not between {} and {}", text, least, most);
-  };
-  return CLI::Validator(check, "");
-}
 // Turns 64KiB into 65536.
 CLI::Validator as_bytes() {
   const auto convert = [](std::string& text) -> std::string {

@@ -40,7 +40,7 @@ class RunView {
  public:
   virtual ~RunView() = default;
 
-  // Of worker 0, which speaks for all.
+  // Of the worker that speaks for all.
   virtual void message(const wire::WorkerMessage& message) = 0;
   virtual void line(int worker, Stream stream, std::string_view text) = 0;
   virtual void stopping(Order order, Cause cause) = 0;

@@ -1,0 +1,17 @@
+#include "validators.h"
+
+#include <fmt/format.h>
+
+namespace tandem::cli {
+
+CLI::Validator within(double least, double most) {
+  const auto check = [least, most](const std::string& text) {
+    double value = 0;
+    // Written so that NaN fails.
+    const bool good = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+    return good ? std::string() : fmt::format("{} is not between {} and {}", text, least, most);
+  };
+  return CLI::Validator(check, "");
+}
+
+}  // namespace tandem::cli

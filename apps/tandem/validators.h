@@ -1,0 +1,11 @@
+// Checks of options, without the text that CLI11 would add to their help.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace tandem::cli {
+
+// A number, and not NaN.
+CLI::Validator within(double least, double most);
+
+}  // namespace tandem::cli
