@@ -50,6 +50,8 @@ LayerPtr make_conv(PlanContext&, const arch::Layer&, const Activation& in, Activ
 LayerPtr make_winograd_conv(PlanContext&, const arch::Layer&, const Activation& in, Activation& out,
                             Activate activate);
 LayerPtr make_pool(PlanContext&, const arch::Layer&, const Activation& in, Activation& out);
+// Null when it does not fit; make_pool() then does it.
+LayerPtr make_max_pool(PlanContext&, const arch::Layer&, const Activation& in, Activation& out);
 // `gradient`, if given, is the memory in which the output's gradient will be.
 LayerPtr make_batch_norm(PlanContext&, const std::string& name, const Activation& in,
                          Activation& out, Activate activate, float* gradient = nullptr);

@@ -64,6 +64,7 @@ class Pool final : public Layer {
 
 LayerPtr make_pool(PlanContext& context, const arch::Layer& layer, const Activation& in,
                    Activation& out) {
+  if (LayerPtr faster = make_max_pool(context, layer, in, out)) return faster;
   return std::make_unique<Pool>(context, layer, in, out);
 }
 

@@ -32,6 +32,9 @@ Vector multiply_add(Vector a, Vector b, Vector c) {
 void store(float* to, Vector value) {
   _mm512_storeu_ps(to, value);
 }
+void add(float* to, Vector value) {
+  _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), value));
+}
 #else
 using Vector = __m256;
 constexpr int kTileRows = 6, kLanes = 8;
@@ -49,6 +52,9 @@ Vector multiply_add(Vector a, Vector b, Vector c) {
 }
 void store(float* to, Vector value) {
   _mm256_storeu_ps(to, value);
+}
+void add(float* to, Vector value) {
+  _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), value));
 }
 #endif
 
@@ -81,6 +87,14 @@ void multiply_tile(const TileRow& row, const float* panel, float* to, std::int64
     left += row.k_step;
     panel += kTileColumns;
   }
+  if (whole && row.add) {
+#pragma GCC unroll 12
+    for (int r = 0; r < Rows; ++r) {
+      add(to + r * row.to_row_step, sums[r][0]);
+      add(to + r * row.to_row_step + kLanes, sums[r][1]);
+    }
+    return;
+  }
   if (whole) {
 #pragma GCC unroll 12
     for (int r = 0; r < Rows; ++r) {
@@ -96,7 +110,10 @@ void multiply_tile(const TileRow& row, const float* panel, float* to, std::int64
     store(spilled[r] + kLanes, sums[r][1]);
   }
   for (std::int64_t j = 0; j < columns; ++j) {
-    for (int r = 0; r < Rows; ++r) to[r * row.to_row_step + j * row.to_column_step] = spilled[r][j];
+    for (int r = 0; r < Rows; ++r) {
+      float& element = to[r * row.to_row_step + j * row.to_column_step];
+      element = row.add ? element + spilled[r][j] : spilled[r][j];
+    }
   }
 }
 

@@ -3,8 +3,15 @@
 #pragma once
 
 #include "model/matmul.h"
+#include "model/tile_kernel.h"
 
 namespace tandem::model {
+
+// For the instruction set that the job's nodes agreed on; null on processors without AVX2.
+const TileKernel* tile_kernel();
+
+// The right side of a product, k-major in panels of `width` columns; the last one is filled up.
+void pack_right(Matrix b, std::int64_t depth, std::int64_t columns, std::int64_t width, float* to);
 
 // Whether c = a b of this shape is worth it, by a rule and not by a measurement at run time: the
 // choice is part of a run's bits. Never on processors without AVX2.

@@ -1,6 +1,7 @@
 #include "model/winograd.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "base/simd.h"
@@ -29,33 +30,47 @@ template <std::int64_t kBlock>
   return difference;
 }
 
-// Walks over (sample, block of channels, tile row, tile column); `visit` gets the block's plane,
-// the tile's place in the image, and where its channels begin in each of the 16 matrices.
+// Walks over (sample, block of channels, tile row, tile column); `visit` gets the block's first
+// channel and its plane, the tile's place in the image, and where its channels begin in each of the
+// 16 matrices.
 template <typename Visit>
-[[gnu::always_inline]] inline void for_each_tile(const Image& image, const Grid& grid,
+[[gnu::always_inline]] inline void for_each_tile(const Image& image, const Tiles& tiles,
                                                  Visit visit) {
   const std::int64_t blocks = image.channels / image.block;
-  for (std::int64_t n = 0; n < image.samples; ++n) {
+  const std::int64_t rows = tiles.grid.rows, columns = tiles.grid.columns;
+  const std::int64_t sample = rows * columns;
+  for (std::int64_t begin = tiles.begin; begin < tiles.end;) {
+    const std::int64_t n = begin / sample, end = std::min(tiles.end, (n + 1) * sample);
     for (std::int64_t b = 0; b < blocks; ++b) {
+      const std::int64_t channel = b * image.block;
       const std::int64_t plane = (n * blocks + b) * image.height * image.width * image.block;
-      for (std::int64_t r = 0; r < grid.rows; ++r) {
-        for (std::int64_t c = 0; c < grid.columns; ++c) {
-          const std::int64_t tile = (n * grid.rows + r) * grid.columns + c;
-          visit(plane, 2 * r, 2 * c, tile * image.channels + b * image.block);
-        }
+      std::int64_t at = channel / tiles.panel * tiles.count() * tiles.panel +
+                        channel % tiles.panel + (begin - tiles.begin) * tiles.panel;
+      std::int64_t r = begin % sample / columns, c = begin % sample % columns;
+      for (std::int64_t tile = begin; tile < end; ++tile) {
+        visit(channel, plane, 2 * r, 2 * c, at);
+        at += tiles.panel;
+        if (++c < columns) continue;
+        c = 0;
+        ++r;
       }
     }
+    begin = end;
   }
+}
+
+template <std::int64_t kBlock>
+[[gnu::always_inline]] inline Vector<kBlock> load(const float* from) {
+  Vector<kBlock> value;
+  for (std::int64_t i = 0; i < kBlock; ++i) value.at[i] = from[i];
+  return value;
 }
 
 template <std::int64_t kBlock>
 [[gnu::always_inline]] inline Vector<kBlock> load_or_zero(const Image& image, const float* plane,
                                                           std::int64_t row, std::int64_t column) {
-  Vector<kBlock> value = {};
-  if (row < 0 || row >= image.height || column < 0 || column >= image.width) return value;
-  const float* from = plane + (row * image.width + column) * kBlock;
-  for (std::int64_t i = 0; i < kBlock; ++i) value.at[i] = from[i];
-  return value;
+  if (row < 0 || row >= image.height || column < 0 || column >= image.width) return {};
+  return load<kBlock>(plane + (row * image.width + column) * kBlock);
 }
 
 template <std::int64_t kBlock>
@@ -63,111 +78,186 @@ template <std::int64_t kBlock>
   for (std::int64_t i = 0; i < kBlock; ++i) to[i] = value.at[i];
 }
 
-// B^T d B.
+// B^T d B, where `element(i, j)` is d's.
+template <std::int64_t kBlock, typename Element>
+[[gnu::always_inline]] inline void input_tile(Element element, float* to, std::int64_t matrix) {
+  Vector<kBlock> half[4][4];
+  for (std::int64_t j = 0; j < 4; ++j) {
+    const Vector<kBlock> a = element(0, j), b = element(1, j), c = element(2, j), d = element(3, j);
+    half[0][j] = a - c;
+    half[1][j] = b + c;
+    half[2][j] = c - b;
+    half[3][j] = b - d;
+  }
+  for (std::int64_t i = 0; i < 4; ++i) {
+    float* out = to + i * 4 * matrix;
+    store(half[i][0] - half[i][2], out);
+    store(half[i][1] + half[i][2], out + matrix);
+    store(half[i][2] - half[i][1], out + 2 * matrix);
+    store(half[i][1] - half[i][3], out + 3 * matrix);
+  }
+}
+
 template <std::int64_t kBlock>
-[[gnu::always_inline]] inline void input_tiles(const Image& image, const Grid& grid,
-                                               std::int64_t padding, const float* x, float* tiles) {
-  const std::int64_t matrix = grid.tiles(image.samples) * image.channels;
+[[gnu::always_inline]] inline void input_tiles(const Image& image, const Tiles& tiles,
+                                               std::int64_t padding, const float* x, float* to) {
+  const std::int64_t matrix = tiles.matrix(image.channels);
   for_each_tile(
-      image, grid, [&](std::int64_t plane, std::int64_t row, std::int64_t column, std::int64_t at) {
-        Vector<kBlock> half[4][4];
-        for (std::int64_t j = 0; j < 4; ++j) {
-          Vector<kBlock> d[4];
-          for (std::int64_t i = 0; i < 4; ++i) {
-            d[i] = load_or_zero<kBlock>(image, x + plane, row + i - padding, column + j - padding);
-          }
-          half[0][j] = d[0] - d[2];
-          half[1][j] = d[1] + d[2];
-          half[2][j] = d[2] - d[1];
-          half[3][j] = d[1] - d[3];
-        }
-        for (std::int64_t i = 0; i < 4; ++i) {
-          float* out = tiles + i * 4 * matrix + at;
-          store(half[i][0] - half[i][2], out);
-          store(half[i][1] + half[i][2], out + matrix);
-          store(half[i][2] - half[i][1], out + 2 * matrix);
-          store(half[i][1] - half[i][3], out + 3 * matrix);
-        }
-      });
+      image, tiles,
+      [&](std::int64_t, std::int64_t plane, std::int64_t row, std::int64_t column, std::int64_t at)
+          __attribute__((always_inline)) {
+            row -= padding;
+            column -= padding;
+            const bool inside =
+                row >= 0 && row + 4 <= image.height && column >= 0 && column + 4 <= image.width;
+            const float* from = x + plane + (row * image.width + column) * kBlock;
+            if (inside) {
+              input_tile<kBlock>(
+                  [&](std::int64_t i, std::int64_t j) __attribute__((always_inline)) {
+                    return load<kBlock>(from + (i * image.width + j) * kBlock);
+                  },
+                  to + at, matrix);
+              return;
+            }
+            input_tile<kBlock>(
+                [&](std::int64_t i, std::int64_t j) __attribute__((always_inline)) {
+                  return load_or_zero<kBlock>(image, x + plane, row + i, column + j);
+                },
+                to + at, matrix);
+          });
+}
+
+template <std::int64_t kBlock>
+[[gnu::always_inline]] inline void finish_and_store(Vector<kBlock> value, const float* bias,
+                                                    float least, float* to) {
+  for (std::int64_t i = 0; i < kBlock; ++i) {
+    const float biased = value.at[i] + bias[i];
+    to[i] = biased < least ? least : biased;  // NaN stays.
+  }
 }
 
 // A^T m A.
 template <std::int64_t kBlock>
-[[gnu::always_inline]] inline void output_tiles(const Image& result, const Grid& grid,
-                                                const float* products, float* y) {
-  const std::int64_t matrix = grid.tiles(result.samples) * result.channels;
-  for_each_tile(result, grid,
-                [&](std::int64_t plane, std::int64_t row, std::int64_t column, std::int64_t at) {
-                  Vector<kBlock> half[2][4];
-                  for (std::int64_t j = 0; j < 4; ++j) {
-                    Vector<kBlock> m[4];
-                    for (std::int64_t i = 0; i < 4; ++i) {
-                      const float* from = products + (i * 4 + j) * matrix + at;
-                      for (std::int64_t k = 0; k < kBlock; ++k) m[i].at[k] = from[k];
-                    }
-                    half[0][j] = m[0] + m[1] + m[2];
-                    half[1][j] = m[1] - m[2] - m[3];
-                  }
-                  for (std::int64_t i = 0; i < 2 && row + i < result.height; ++i) {
-                    float* out = y + plane + ((row + i) * result.width + column) * kBlock;
-                    store(half[i][0] + half[i][1] + half[i][2], out);
-                    if (column + 1 < result.width)
-                      store(half[i][1] - half[i][2] - half[i][3], out + kBlock);
-                  }
-                });
+[[gnu::always_inline]] inline void output_tiles(const Image& result, const Tiles& tiles,
+                                                const float* products, const Finish& finish,
+                                                float* y) {
+  constexpr float kNoBias[kBlock] = {};
+  const float least =
+      finish.activate == Activate::kRelu ? 0.0F : -std::numeric_limits<float>::infinity();
+  const std::int64_t matrix = tiles.matrix(result.channels);
+  for_each_tile(
+      result, tiles,
+      [&](std::int64_t channel, std::int64_t plane, std::int64_t row, std::int64_t column,
+          std::int64_t at) __attribute__((always_inline)) {
+        const float* bias = finish.bias == nullptr ? kNoBias : finish.bias + channel;
+        Vector<kBlock> half[2][4];
+        for (std::int64_t j = 0; j < 4; ++j) {
+          Vector<kBlock> m[4];
+          for (std::int64_t i = 0; i < 4; ++i)
+            m[i] = load<kBlock>(products + (i * 4 + j) * matrix + at);
+          half[0][j] = m[0] + m[1] + m[2];
+          half[1][j] = m[1] - m[2] - m[3];
+        }
+        for (std::int64_t i = 0; i < 2 && row + i < result.height; ++i) {
+          float* out = y + plane + ((row + i) * result.width + column) * kBlock;
+          finish_and_store(half[i][0] + half[i][1] + half[i][2], bias, least, out);
+          if (column + 1 < result.width) {
+            finish_and_store(half[i][1] - half[i][2] - half[i][3], bias, least, out + kBlock);
+          }
+        }
+      });
 }
 
 // A dy A^T.
 template <std::int64_t kBlock>
-[[gnu::always_inline]] inline void gradient_tiles(const Image& result, const Grid& grid,
-                                                  const float* dy, float* tiles) {
-  const std::int64_t matrix = grid.tiles(result.samples) * result.channels;
-  for_each_tile(result, grid,
-                [&](std::int64_t plane, std::int64_t row, std::int64_t column, std::int64_t at) {
-                  Vector<kBlock> half[4][2];
-                  for (std::int64_t j = 0; j < 2; ++j) {
-                    const Vector<kBlock> first =
-                        load_or_zero<kBlock>(result, dy + plane, row, column + j);
-                    const Vector<kBlock> second =
-                        load_or_zero<kBlock>(result, dy + plane, row + 1, column + j);
-                    half[0][j] = first;
-                    half[1][j] = first + second;
-                    half[2][j] = first - second;
-                    half[3][j] = Vector<kBlock>{} - second;
-                  }
-                  for (std::int64_t i = 0; i < 4; ++i) {
-                    float* out = tiles + i * 4 * matrix + at;
-                    store(half[i][0], out);
-                    store(half[i][0] + half[i][1], out + matrix);
-                    store(half[i][0] - half[i][1], out + 2 * matrix);
-                    store(Vector<kBlock>{} - half[i][1], out + 3 * matrix);
-                  }
-                });
+[[gnu::always_inline]] inline void gradient_tiles(const Image& result, const Tiles& tiles,
+                                                  const float* dy, float* to) {
+  const std::int64_t matrix = tiles.matrix(result.channels);
+  for_each_tile(
+      result, tiles,
+      [&](std::int64_t, std::int64_t plane, std::int64_t row, std::int64_t column,
+          std::int64_t at) __attribute__((always_inline)) {
+        Vector<kBlock> half[4][2];
+        for (std::int64_t j = 0; j < 2; ++j) {
+          const Vector<kBlock> first = load_or_zero<kBlock>(result, dy + plane, row, column + j);
+          const Vector<kBlock> second =
+              load_or_zero<kBlock>(result, dy + plane, row + 1, column + j);
+          half[0][j] = first;
+          half[1][j] = first + second;
+          half[2][j] = first - second;
+          half[3][j] = Vector<kBlock>{} - second;
+        }
+        for (std::int64_t i = 0; i < 4; ++i) {
+          float* out = to + i * 4 * matrix + at;
+          store(half[i][0], out);
+          store(half[i][0] + half[i][1], out + matrix);
+          store(half[i][0] - half[i][1], out + 2 * matrix);
+          store(Vector<kBlock>{} - half[i][1], out + 3 * matrix);
+        }
+      });
 }
 
-TANDEM_SIMD void input_tiles_8(const Image& image, const Grid& grid, std::int64_t padding,
-                               const float* x, float* tiles) {
-  input_tiles<8>(image, grid, padding, x, tiles);
+// One block of channels of one sample; returns their sums, of even and odd pixels apart.
+template <std::int64_t kBlock>
+[[gnu::always_inline]] inline Vector<kBlock> mask_and_sum(const float* y, float* dy,
+                                                          std::int64_t pixels, float least) {
+  Vector<kBlock> sums[2] = {};
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+    Vector<kBlock> value = load<kBlock>(dy + pixel * kBlock);
+    for (std::int64_t i = 0; i < kBlock; ++i)
+      value.at[i] = y[pixel * kBlock + i] > least ? value.at[i] : 0.0F;
+    store(value, dy + pixel * kBlock);
+    sums[pixel % 2] = sums[pixel % 2] + value;
+  }
+  return sums[0] + sums[1];
 }
-TANDEM_SIMD void input_tiles_16(const Image& image, const Grid& grid, std::int64_t padding,
-                                const float* x, float* tiles) {
-  input_tiles<16>(image, grid, padding, x, tiles);
+
+template <std::int64_t kBlock>
+[[gnu::always_inline]] inline void mask_and_sum(const Image& result, float least, const float* y,
+                                                float* dy, float* bias_gradient) {
+  const std::int64_t blocks = result.channels / kBlock, pixels = result.height * result.width;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    Vector<kBlock> sum = {};
+    for (std::int64_t n = 0; n < result.samples; ++n) {
+      const std::int64_t plane = (n * blocks + b) * pixels * kBlock;
+      sum = sum + mask_and_sum<kBlock>(y + plane, dy + plane, pixels, least);
+    }
+    if (bias_gradient != nullptr) store(sum, bias_gradient + b * kBlock);
+  }
 }
-TANDEM_SIMD void output_tiles_8(const Image& result, const Grid& grid, const float* products,
-                                float* y) {
-  output_tiles<8>(result, grid, products, y);
+
+TANDEM_SIMD void mask_and_sum_8(const Image& result, float least, const float* y, float* dy,
+                                float* bias_gradient) {
+  mask_and_sum<8>(result, least, y, dy, bias_gradient);
 }
-TANDEM_SIMD void output_tiles_16(const Image& result, const Grid& grid, const float* products,
-                                 float* y) {
-  output_tiles<16>(result, grid, products, y);
+TANDEM_SIMD void mask_and_sum_16(const Image& result, float least, const float* y, float* dy,
+                                 float* bias_gradient) {
+  mask_and_sum<16>(result, least, y, dy, bias_gradient);
 }
-TANDEM_SIMD void gradient_tiles_8(const Image& result, const Grid& grid, const float* dy,
-                                  float* tiles) {
-  gradient_tiles<8>(result, grid, dy, tiles);
+
+TANDEM_SIMD void input_tiles_8(const Image& image, const Tiles& tiles, std::int64_t padding,
+                               const float* x, float* to) {
+  input_tiles<8>(image, tiles, padding, x, to);
 }
-TANDEM_SIMD void gradient_tiles_16(const Image& result, const Grid& grid, const float* dy,
-                                   float* tiles) {
-  gradient_tiles<16>(result, grid, dy, tiles);
+TANDEM_SIMD void input_tiles_16(const Image& image, const Tiles& tiles, std::int64_t padding,
+                                const float* x, float* to) {
+  input_tiles<16>(image, tiles, padding, x, to);
+}
+TANDEM_SIMD void output_tiles_8(const Image& result, const Tiles& tiles, const float* products,
+                                const Finish& finish, float* y) {
+  output_tiles<8>(result, tiles, products, finish, y);
+}
+TANDEM_SIMD void output_tiles_16(const Image& result, const Tiles& tiles, const float* products,
+                                 const Finish& finish, float* y) {
+  output_tiles<16>(result, tiles, products, finish, y);
+}
+TANDEM_SIMD void gradient_tiles_8(const Image& result, const Tiles& tiles, const float* dy,
+                                  float* to) {
+  gradient_tiles<8>(result, tiles, dy, to);
+}
+TANDEM_SIMD void gradient_tiles_16(const Image& result, const Tiles& tiles, const float* dy,
+                                   float* to) {
+  gradient_tiles<16>(result, tiles, dy, to);
 }
 
 // Filters are handled kFilters at a time, turned so that each of their numbers is a vector.
@@ -245,24 +335,28 @@ TANDEM_SIMD void weights_back(std::int64_t filters, const float* matrices, float
 
 }  // namespace
 
-std::int64_t tile_floats(const Grid& grid, std::int64_t samples, std::int64_t channels) {
-  return kPlaces * grid.tiles(samples) * channels;
-}
-
-void transform_input(const Image& image, const Grid& grid, std::int64_t padding, const float* x,
-                     float* tiles) {
+void transform_input(const Image& image, const Tiles& tiles, std::int64_t padding, const float* x,
+                     float* to) {
   TANDEM_CHECK(image.block == 8 || image.block == 16);
-  (image.block == 8 ? input_tiles_8 : input_tiles_16)(image, grid, padding, x, tiles);
+  (image.block == 8 ? input_tiles_8 : input_tiles_16)(image, tiles, padding, x, to);
 }
 
-void transform_output(const Image& result, const Grid& grid, const float* products, float* y) {
+void transform_output(const Image& result, const Tiles& tiles, const float* products,
+                      const Finish& finish, float* y) {
   TANDEM_CHECK(result.block == 8 || result.block == 16);
-  (result.block == 8 ? output_tiles_8 : output_tiles_16)(result, grid, products, y);
+  (result.block == 8 ? output_tiles_8 : output_tiles_16)(result, tiles, products, finish, y);
 }
 
-void transform_gradient(const Image& result, const Grid& grid, const float* dy, float* tiles) {
+void finish_backward(const Image& result, Activate activate, const float* y, float* dy,
+                     float* bias_gradient) {
   TANDEM_CHECK(result.block == 8 || result.block == 16);
-  (result.block == 8 ? gradient_tiles_8 : gradient_tiles_16)(result, grid, dy, tiles);
+  const float least = activate == Activate::kRelu ? 0.0F : -std::numeric_limits<float>::infinity();
+  (result.block == 8 ? mask_and_sum_8 : mask_and_sum_16)(result, least, y, dy, bias_gradient);
+}
+
+void transform_gradient(const Image& result, const Tiles& tiles, const float* dy, float* to) {
+  TANDEM_CHECK(result.block == 8 || result.block == 16);
+  (result.block == 8 ? gradient_tiles_8 : gradient_tiles_16)(result, tiles, dy, to);
 }
 
 void transform_weights(std::int64_t outputs, std::int64_t inputs, const float* weights,

@@ -61,15 +61,16 @@ TEST(Winograd, ForwardAgreesWithTheDefinition) {
       const Grid grid = Grid::over(y);
       const std::int64_t tiles = grid.tiles(2);
       std::vector<float> u(kPlaces * 32 * 16),
-          v(static_cast<std::size_t>(tile_floats(grid, 2, 16)));
-      std::vector<float> m(static_cast<std::size_t>(tile_floats(grid, 2, 32)));
+          v(static_cast<std::size_t>(Tiles::all(grid, x).floats(16)));
+      std::vector<float> m(static_cast<std::size_t>(Tiles::all(grid, y).floats(32)));
       transform_weights(32, 16, weights.data(), u.data());
-      transform_input(x, grid, padding, input.data(), v.data());
+      transform_input(x, Tiles::all(grid, x), padding, input.data(), v.data());
       for (std::int64_t p = 0; p < kPlaces; ++p) {
-        multiply(tiles, 32, 16, {v.data() + p * tiles * 16, 16},
-                 {u.data() + p * 512, 16, Transpose::kYes}, m.data() + p * tiles * 32, 32);
+        multiply(tiles, 32, 16, {v.data() + p * Tiles::all(grid, x).matrix(16), 16},
+                 {u.data() + p * 512, 16, Transpose::kYes},
+                 m.data() + p * Tiles::all(grid, y).matrix(32), 32);
       }
-      transform_output(y, grid, m.data(), got.data());
+      transform_output(y, Tiles::all(grid, y), m.data(), {}, got.data());
       expect_near(got, wanted);
     }
   }
@@ -83,13 +84,14 @@ TEST(Winograd, WeightGradientAgreesWithTheDefinition) {
                    [&](auto to, auto from, auto w) { wanted[w] += input[from] * gradient[to]; });
   const Grid grid = Grid::over(y);
   const std::int64_t tiles = grid.tiles(2);
-  std::vector<float> v(static_cast<std::size_t>(tile_floats(grid, 2, 16))), u(kPlaces * 24 * 16);
-  std::vector<float> d(static_cast<std::size_t>(tile_floats(grid, 2, 24)));
-  transform_input(x, grid, 1, input.data(), v.data());
-  transform_gradient(y, grid, gradient.data(), d.data());
+  std::vector<float> v(static_cast<std::size_t>(Tiles::all(grid, x).floats(16))),
+      u(kPlaces * 24 * 16);
+  std::vector<float> d(static_cast<std::size_t>(Tiles::all(grid, y).floats(24)));
+  transform_input(x, Tiles::all(grid, x), 1, input.data(), v.data());
+  transform_gradient(y, Tiles::all(grid, y), gradient.data(), d.data());
   for (std::int64_t p = 0; p < kPlaces; ++p) {
-    multiply(24, 16, tiles, {d.data() + p * tiles * 24, 24, Transpose::kYes},
-             {v.data() + p * tiles * 16, 16}, u.data() + p * 384, 16);
+    multiply(24, 16, tiles, {d.data() + p * Tiles::all(grid, y).matrix(24), 24, Transpose::kYes},
+             {v.data() + p * Tiles::all(grid, x).matrix(16), 16}, u.data() + p * 384, 16);
   }
   restore_weights(24, 16, u.data(), got.data());
   expect_near(got, wanted);
