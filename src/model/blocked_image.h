@@ -13,6 +13,10 @@ struct Image {
   std::int64_t block;  // 8 or 16; divides channels.
 };
 
+// A block of channels as the compiler's own vector, of as many registers as it takes.
+template <std::int64_t kBlock>
+using Vector [[gnu::vector_size(kBlock * sizeof(float))]] = float;
+
 // Channels that lie together in the layout, or 0 when it is not such a layout.
 inline std::int64_t block_of(const dnnl::memory::desc& desc,
                              const std::vector<std::int64_t>& shape) {

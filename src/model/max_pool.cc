@@ -10,10 +10,6 @@
 namespace tandem::model {
 namespace {
 
-// A block of channels as the compiler's own vector, of as many registers as it takes.
-template <std::int64_t kBlock>
-using Vector [[gnu::vector_size(kBlock * sizeof(float))]] = float;
-
 template <std::int64_t kBlock>
 [[gnu::always_inline]] inline void load(const float* from, Vector<kBlock>& value) {
   std::memcpy(&value, from, sizeof value);

@@ -1,6 +1,7 @@
 #include "model/winograd.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "base/check.h"
@@ -8,27 +9,6 @@
 
 namespace tandem::model::winograd {
 namespace {
-
-template <std::int64_t kBlock>
-struct Vector {
-  float at[kBlock];
-};
-
-template <std::int64_t kBlock>
-[[gnu::always_inline]] inline Vector<kBlock> operator+(const Vector<kBlock>& a,
-                                                       const Vector<kBlock>& b) {
-  Vector<kBlock> sum;
-  for (std::int64_t i = 0; i < kBlock; ++i) sum.at[i] = a.at[i] + b.at[i];
-  return sum;
-}
-
-template <std::int64_t kBlock>
-[[gnu::always_inline]] inline Vector<kBlock> operator-(const Vector<kBlock>& a,
-                                                       const Vector<kBlock>& b) {
-  Vector<kBlock> difference;
-  for (std::int64_t i = 0; i < kBlock; ++i) difference.at[i] = a.at[i] - b.at[i];
-  return difference;
-}
 
 // Walks over (sample, block of channels, tile row, tile column); `visit` gets the block's first
 // channel and its plane, the tile's place in the image, and where its channels begin in each of the
@@ -62,26 +42,28 @@ template <typename Visit>
 template <std::int64_t kBlock>
 [[gnu::always_inline]] inline Vector<kBlock> load(const float* from) {
   Vector<kBlock> value;
-  for (std::int64_t i = 0; i < kBlock; ++i) value.at[i] = from[i];
+  std::memcpy(&value, from, sizeof value);
   return value;
 }
 
 template <std::int64_t kBlock>
 [[gnu::always_inline]] inline Vector<kBlock> load_or_zero(const Image& image, const float* plane,
                                                           std::int64_t row, std::int64_t column) {
-  if (row < 0 || row >= image.height || column < 0 || column >= image.width) return {};
+  if (row < 0 || row >= image.height || column < 0 || column >= image.width)
+    return Vector<kBlock>{};
   return load<kBlock>(plane + (row * image.width + column) * kBlock);
 }
 
 template <std::int64_t kBlock>
 [[gnu::always_inline]] inline void store(const Vector<kBlock>& value, float* to) {
-  for (std::int64_t i = 0; i < kBlock; ++i) to[i] = value.at[i];
+  std::memcpy(to, &value, sizeof value);
 }
 
 // B^T d B, where `element(i, j)` is d's.
 template <std::int64_t kBlock, typename Element>
 [[gnu::always_inline]] inline void input_tile(Element element, float* to, std::int64_t matrix) {
   Vector<kBlock> half[4][4];
+#pragma GCC unroll 4
   for (std::int64_t j = 0; j < 4; ++j) {
     const Vector<kBlock> a = element(0, j), b = element(1, j), c = element(2, j), d = element(3, j);
     half[0][j] = a - c;
@@ -89,12 +71,13 @@ template <std::int64_t kBlock, typename Element>
     half[2][j] = c - b;
     half[3][j] = b - d;
   }
+#pragma GCC unroll 4
   for (std::int64_t i = 0; i < 4; ++i) {
     float* out = to + i * 4 * matrix;
-    store(half[i][0] - half[i][2], out);
-    store(half[i][1] + half[i][2], out + matrix);
-    store(half[i][2] - half[i][1], out + 2 * matrix);
-    store(half[i][1] - half[i][3], out + 3 * matrix);
+    store<kBlock>(half[i][0] - half[i][2], out);
+    store<kBlock>(half[i][1] + half[i][2], out + matrix);
+    store<kBlock>(half[i][2] - half[i][1], out + 2 * matrix);
+    store<kBlock>(half[i][1] - half[i][3], out + 3 * matrix);
   }
 }
 
@@ -130,10 +113,9 @@ template <std::int64_t kBlock>
 template <std::int64_t kBlock>
 [[gnu::always_inline]] inline void finish_and_store(Vector<kBlock> value, const float* bias,
                                                     float least, float* to) {
-  for (std::int64_t i = 0; i < kBlock; ++i) {
-    const float biased = value.at[i] + bias[i];
-    to[i] = biased < least ? least : biased;  // NaN stays.
-  }
+  value += load<kBlock>(bias);
+  const Vector<kBlock> floor = Vector<kBlock>{} + least;
+  store<kBlock>(value < floor ? floor : value, to);  // NaN stays.
 }
 
 // A^T m A.
@@ -151,6 +133,7 @@ template <std::int64_t kBlock>
           std::int64_t at) __attribute__((always_inline)) {
         const float* bias = finish.bias == nullptr ? kNoBias : finish.bias + channel;
         Vector<kBlock> half[2][4];
+#pragma GCC unroll 4
         for (std::int64_t j = 0; j < 4; ++j) {
           Vector<kBlock> m[4];
           for (std::int64_t i = 0; i < 4; ++i)
@@ -160,9 +143,10 @@ template <std::int64_t kBlock>
         }
         for (std::int64_t i = 0; i < 2 && row + i < result.height; ++i) {
           float* out = y + plane + ((row + i) * result.width + column) * kBlock;
-          finish_and_store(half[i][0] + half[i][1] + half[i][2], bias, least, out);
+          finish_and_store<kBlock>(half[i][0] + half[i][1] + half[i][2], bias, least, out);
           if (column + 1 < result.width) {
-            finish_and_store(half[i][1] - half[i][2] - half[i][3], bias, least, out + kBlock);
+            finish_and_store<kBlock>(half[i][1] - half[i][2] - half[i][3], bias, least,
+                                     out + kBlock);
           }
         }
       });
@@ -178,6 +162,7 @@ template <std::int64_t kBlock>
       [&](std::int64_t, std::int64_t plane, std::int64_t row, std::int64_t column,
           std::int64_t at) __attribute__((always_inline)) {
         Vector<kBlock> half[4][2];
+#pragma GCC unroll 4
         for (std::int64_t j = 0; j < 2; ++j) {
           const Vector<kBlock> first = load_or_zero<kBlock>(result, dy + plane, row, column + j);
           const Vector<kBlock> second =
@@ -185,14 +170,15 @@ template <std::int64_t kBlock>
           half[0][j] = first;
           half[1][j] = first + second;
           half[2][j] = first - second;
-          half[3][j] = Vector<kBlock>{} - second;
+          half[3][j] = -second;
         }
+#pragma GCC unroll 4
         for (std::int64_t i = 0; i < 4; ++i) {
           float* out = to + i * 4 * matrix + at;
-          store(half[i][0], out);
-          store(half[i][0] + half[i][1], out + matrix);
-          store(half[i][0] - half[i][1], out + 2 * matrix);
-          store(Vector<kBlock>{} - half[i][1], out + 3 * matrix);
+          store<kBlock>(half[i][0], out);
+          store<kBlock>(half[i][0] + half[i][1], out + matrix);
+          store<kBlock>(half[i][0] - half[i][1], out + 2 * matrix);
+          store<kBlock>(-half[i][1], out + 3 * matrix);
         }
       });
 }
@@ -201,12 +187,12 @@ template <std::int64_t kBlock>
 template <std::int64_t kBlock>
 [[gnu::always_inline]] inline Vector<kBlock> mask_and_sum(const float* y, float* dy,
                                                           std::int64_t pixels, float least) {
+  const Vector<kBlock> floor = Vector<kBlock>{} + least;
   Vector<kBlock> sums[2] = {};
   for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
     Vector<kBlock> value = load<kBlock>(dy + pixel * kBlock);
-    for (std::int64_t i = 0; i < kBlock; ++i)
-      value.at[i] = y[pixel * kBlock + i] > least ? value.at[i] : 0.0F;
-    store(value, dy + pixel * kBlock);
+    value = load<kBlock>(y + pixel * kBlock) > floor ? value : Vector<kBlock>{};
+    store<kBlock>(value, dy + pixel * kBlock);
     sums[pixel % 2] = sums[pixel % 2] + value;
   }
   return sums[0] + sums[1];
@@ -222,7 +208,7 @@ template <std::int64_t kBlock>
       const std::int64_t plane = (n * blocks + b) * pixels * kBlock;
       sum = sum + mask_and_sum<kBlock>(y + plane, dy + plane, pixels, least);
     }
-    if (bias_gradient != nullptr) store(sum, bias_gradient + b * kBlock);
+    if (bias_gradient != nullptr) store<kBlock>(sum, bias_gradient + b * kBlock);
   }
 }
 
@@ -269,8 +255,8 @@ using Filters = Vector<kFilters>;
                                           Filters out[4]) {
   out[0] = a;
   for (std::int64_t i = 0; i < kFilters; ++i) {
-    out[1].at[i] = 0.5F * (a.at[i] + b.at[i] + c.at[i]);
-    out[2].at[i] = 0.5F * (a.at[i] - b.at[i] + c.at[i]);
+    out[1][i] = 0.5F * (a[i] + b[i] + c[i]);
+    out[2][i] = 0.5F * (a[i] - b[i] + c[i]);
   }
   out[3] = c;
 }
@@ -279,9 +265,9 @@ using Filters = Vector<kFilters>;
 [[gnu::always_inline]] inline void gather(const Filters& a, const Filters& b, const Filters& c,
                                           const Filters& d, Filters out[3]) {
   for (std::int64_t i = 0; i < kFilters; ++i) {
-    out[0].at[i] = a.at[i] + 0.5F * (b.at[i] + c.at[i]);
-    out[1].at[i] = 0.5F * (b.at[i] - c.at[i]);
-    out[2].at[i] = 0.5F * (b.at[i] + c.at[i]) + d.at[i];
+    out[0][i] = a[i] + 0.5F * (b[i] + c[i]);
+    out[1][i] = 0.5F * (b[i] - c[i]);
+    out[2][i] = 0.5F * (b[i] + c[i]) + d[i];
   }
 }
 
@@ -290,7 +276,7 @@ TANDEM_SIMD void weight_matrices(std::int64_t filters, const float* weights, flo
     const std::int64_t count = std::min(kFilters, filters - first);
     Filters g[3][3] = {};
     for (std::int64_t f = 0; f < count; ++f) {
-      for (std::int64_t k = 0; k < 9; ++k) g[k / 3][k % 3].at[f] = weights[(first + f) * 9 + k];
+      for (std::int64_t k = 0; k < 9; ++k) g[k / 3][k % 3][f] = weights[(first + f) * 9 + k];
     }
     Filters half[4][3];
     for (std::int64_t j = 0; j < 3; ++j) {
@@ -298,12 +284,14 @@ TANDEM_SIMD void weight_matrices(std::int64_t filters, const float* weights, flo
       spread(g[0][j], g[1][j], g[2][j], column);
       for (std::int64_t i = 0; i < 4; ++i) half[i][j] = column[i];
     }
+#pragma GCC unroll 4
     for (std::int64_t i = 0; i < 4; ++i) {
       Filters row[4];
       spread(half[i][0], half[i][1], half[i][2], row);
+#pragma GCC unroll 4
       for (std::int64_t j = 0; j < 4; ++j) {
         float* out = matrices + (i * 4 + j) * filters + first;
-        for (std::int64_t f = 0; f < count; ++f) out[f] = row[j].at[f];
+        for (std::int64_t f = 0; f < count; ++f) out[f] = row[j][f];
       }
     }
   }
@@ -313,11 +301,13 @@ TANDEM_SIMD void weights_back(std::int64_t filters, const float* matrices, float
   for (std::int64_t first = 0; first < filters; first += kFilters) {
     const std::int64_t count = std::min(kFilters, filters - first);
     Filters half[3][4];
+#pragma GCC unroll 4
     for (std::int64_t j = 0; j < 4; ++j) {
       Filters u[4] = {};
+#pragma GCC unroll 4
       for (std::int64_t i = 0; i < 4; ++i) {
         const float* from = matrices + (i * 4 + j) * filters + first;
-        for (std::int64_t f = 0; f < count; ++f) u[i].at[f] = from[f];
+        for (std::int64_t f = 0; f < count; ++f) u[i][f] = from[f];
       }
       Filters column[3];
       gather(u[0], u[1], u[2], u[3], column);
@@ -327,7 +317,7 @@ TANDEM_SIMD void weights_back(std::int64_t filters, const float* matrices, float
       Filters row[3];
       gather(half[i][0], half[i][1], half[i][2], half[i][3], row);
       for (std::int64_t f = 0; f < count; ++f) {
-        for (std::int64_t j = 0; j < 3; ++j) weights[(first + f) * 9 + i * 3 + j] = row[j].at[f];
+        for (std::int64_t j = 0; j < 3; ++j) weights[(first + f) * 9 + i * 3 + j] = row[j][f];
       }
     }
   }
