@@ -23,6 +23,9 @@ Vector zero() {
 Vector load(const float* from) {
   return _mm512_load_ps(from);
 }
+Vector load_anywhere(const float* from) {
+  return _mm512_loadu_ps(from);
+}
 Vector spread(const float* from) {
   return _mm512_set1_ps(*from);
 }
@@ -31,9 +34,6 @@ Vector multiply_add(Vector a, Vector b, Vector c) {
 }
 void store(float* to, Vector value) {
   _mm512_storeu_ps(to, value);
-}
-void add(float* to, Vector value) {
-  _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), value));
 }
 #else
 using Vector = __m256;
@@ -44,6 +44,9 @@ Vector zero() {
 Vector load(const float* from) {
   return _mm256_load_ps(from);
 }
+Vector load_anywhere(const float* from) {
+  return _mm256_loadu_ps(from);
+}
 Vector spread(const float* from) {
   return _mm256_broadcast_ss(from);
 }
@@ -52,9 +55,6 @@ Vector multiply_add(Vector a, Vector b, Vector c) {
 }
 void store(float* to, Vector value) {
   _mm256_storeu_ps(to, value);
-}
-void add(float* to, Vector value) {
-  _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), value));
 }
 #endif
 
@@ -72,9 +72,28 @@ void multiply_tile(const TileRow& row, const float* panel, float* to, std::int64
       __builtin_prefetch(to + r * row.to_row_step + kTileColumns - 1, 1);
     }
   }
+  float spilled[Rows][kTileColumns];
   Vector sums[Rows][2];
+  if (!row.add) {
 #pragma GCC unroll 12
-  for (int r = 0; r < Rows; ++r) sums[r][0] = sums[r][1] = zero();
+    for (int r = 0; r < Rows; ++r) sums[r][0] = sums[r][1] = zero();
+  } else if (whole) {
+#pragma GCC unroll 12
+    for (int r = 0; r < Rows; ++r) {
+      sums[r][0] = load_anywhere(to + r * row.to_row_step);
+      sums[r][1] = load_anywhere(to + r * row.to_row_step + kLanes);
+    }
+  } else {
+    for (int r = 0; r < Rows; ++r) {
+      for (std::int64_t j = 0; j < kTileColumns; ++j)
+        spilled[r][j] = j < columns ? to[r * row.to_row_step + j * row.to_column_step] : 0.0F;
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < Rows; ++r) {
+      sums[r][0] = load_anywhere(spilled[r]);
+      sums[r][1] = load_anywhere(spilled[r] + kLanes);
+    }
+  }
   const float* left = row.left;
   for (std::int64_t k = 0; k < row.depth; ++k) {
     const Vector right_low = load(panel), right_high = load(panel + kLanes);
@@ -87,14 +106,6 @@ void multiply_tile(const TileRow& row, const float* panel, float* to, std::int64
     left += row.k_step;
     panel += kTileColumns;
   }
-  if (whole && row.add) {
-#pragma GCC unroll 12
-    for (int r = 0; r < Rows; ++r) {
-      add(to + r * row.to_row_step, sums[r][0]);
-      add(to + r * row.to_row_step + kLanes, sums[r][1]);
-    }
-    return;
-  }
   if (whole) {
 #pragma GCC unroll 12
     for (int r = 0; r < Rows; ++r) {
@@ -103,17 +114,13 @@ void multiply_tile(const TileRow& row, const float* panel, float* to, std::int64
     }
     return;
   }
-  float spilled[Rows][kTileColumns];
 #pragma GCC unroll 12
   for (int r = 0; r < Rows; ++r) {
     store(spilled[r], sums[r][0]);
     store(spilled[r] + kLanes, sums[r][1]);
   }
   for (std::int64_t j = 0; j < columns; ++j) {
-    for (int r = 0; r < Rows; ++r) {
-      float& element = to[r * row.to_row_step + j * row.to_column_step];
-      element = row.add ? element + spilled[r][j] : spilled[r][j];
-    }
+    for (int r = 0; r < Rows; ++r) to[r * row.to_row_step + j * row.to_column_step] = spilled[r][j];
   }
 }
 

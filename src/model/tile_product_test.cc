@@ -58,6 +58,8 @@ TEST(TileProduct, IsOneChainOfFusedMultiplyAddsForEveryElement) {
   expect_exact({512, 784, 64, kYes, kNo});              // A weight gradient.
   expect_exact({511, 783, 63, kYes, kNo});
   expect_exact({1031, 127, 129, kNo, kNo});  // An input's gradient.
+  expect_exact({64, 512, 512, kNo, kNo});    // Of a thin batch.
+  expect_exact({61, 515, 511, kNo, kNo});
 }
 
 TEST(TileProduct, LeavesShapesThatItCannotHoldToTheLibraries) {

@@ -20,12 +20,20 @@ struct Penalty {
   float scale = 1;
   float l1 = 0;
   float decay = 0;
+
+  bool is_none() const { return scale == 1 && l1 == 0 && decay == 0; }
 };
+// The gradient as it is: the usual case.
+struct NoPenalty {};
 
 [[gnu::always_inline]] inline float penalised(float gradient, float weight,
                                               const Penalty& penalty) {
   const float sign = static_cast<float>(weight > 0) - static_cast<float>(weight < 0);
   return gradient * penalty.scale + penalty.l1 * sign + penalty.decay * weight;
+}
+
+[[gnu::always_inline]] inline float penalised(float gradient, float, NoPenalty) {
+  return gradient;
 }
 
 // 1 for NaN and infinity: all bits of the exponent are set.
@@ -34,8 +42,9 @@ struct Penalty {
   return (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1U : 0U;
 }
 
+template <typename Penalties>
 [[gnu::always_inline]] inline bool sgd(float* __restrict weights, const float* __restrict gradients,
-                                       std::size_t count, Penalty penalty, float lr) {
+                                       std::size_t count, Penalties penalty, float lr) {
   std::uint32_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     weights[i] -= lr * penalised(gradients[i], weights[i], penalty);
@@ -44,10 +53,11 @@ struct Penalty {
   return found != 0;
 }
 
+template <typename Penalties>
 [[gnu::always_inline]] inline bool sgd_momentum(float* __restrict weights,
                                                 const float* __restrict gradients,
                                                 float* __restrict momenta, std::size_t count,
-                                                Penalty penalty, float lr, float momentum) {
+                                                Penalties penalty, float lr, float momentum) {
   std::uint32_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const float gradient = penalised(gradients[i], weights[i], penalty);
@@ -58,10 +68,11 @@ struct Penalty {
   return found != 0;
 }
 
+template <typename Penalties>
 [[gnu::always_inline]] inline bool sgd_nesterov(float* __restrict weights,
                                                 const float* __restrict gradients,
                                                 float* __restrict momenta, std::size_t count,
-                                                Penalty penalty, float lr, float momentum) {
+                                                Penalties penalty, float lr, float momentum) {
   std::uint32_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const float gradient = penalised(gradients[i], weights[i], penalty);
@@ -84,10 +95,11 @@ struct AdamFactors {
   float step_size = 0;  // lr / (1 - beta1^step)
 };
 
+template <typename Penalties>
 [[gnu::always_inline]] inline bool adam(float* __restrict weights,
                                         const float* __restrict gradients,
                                         float* __restrict averages, float* __restrict squares,
-                                        std::size_t count, Penalty penalty, AdamFactors f) {
+                                        std::size_t count, Penalties penalty, AdamFactors f) {
   std::uint32_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const float gradient = penalised(gradients[i], weights[i], penalty);
@@ -100,10 +112,11 @@ struct AdamFactors {
   return found != 0;
 }
 
+template <typename Penalties>
 [[gnu::always_inline]] inline bool adagrad(float* __restrict weights,
                                            const float* __restrict gradients,
                                            float* __restrict sums, std::size_t count,
-                                           Penalty penalty, float lr, float epsilon) {
+                                           Penalties penalty, float lr, float epsilon) {
   std::uint32_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const float gradient = penalised(gradients[i], weights[i], penalty);

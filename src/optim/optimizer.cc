@@ -15,31 +15,47 @@ namespace tandem::optim {
 namespace {
 
 using kernels::AdamFactors;
+using kernels::NoPenalty;
 using kernels::Penalty;
 
 TANDEM_SIMD bool sgd_kernel(float* weights, const float* gradients, std::size_t count,
                             Penalty penalty, float lr) {
+  if (penalty.is_none()) {
+    return kernels::sgd(weights, gradients, count, NoPenalty(), lr);
+  }
   return kernels::sgd(weights, gradients, count, penalty, lr);
 }
 
 TANDEM_SIMD bool momentum_kernel(float* weights, const float* gradients, float* momenta,
                                  std::size_t count, Penalty penalty, float lr, float momentum) {
+  if (penalty.is_none()) {
+    return kernels::sgd_momentum(weights, gradients, momenta, count, NoPenalty(), lr, momentum);
+  }
   return kernels::sgd_momentum(weights, gradients, momenta, count, penalty, lr, momentum);
 }
 
 TANDEM_SIMD bool nesterov_kernel(float* weights, const float* gradients, float* momenta,
                                  std::size_t count, Penalty penalty, float lr, float momentum) {
+  if (penalty.is_none()) {
+    return kernels::sgd_nesterov(weights, gradients, momenta, count, NoPenalty(), lr, momentum);
+  }
   return kernels::sgd_nesterov(weights, gradients, momenta, count, penalty, lr, momentum);
 }
 
 TANDEM_SIMD bool adam_kernel(float* weights, const float* gradients, float* averages,
                              float* squares, std::size_t count, Penalty penalty,
                              AdamFactors factors) {
+  if (penalty.is_none()) {
+    return kernels::adam(weights, gradients, averages, squares, count, NoPenalty(), factors);
+  }
   return kernels::adam(weights, gradients, averages, squares, count, penalty, factors);
 }
 
 TANDEM_SIMD bool adagrad_kernel(float* weights, const float* gradients, float* sums,
                                 std::size_t count, Penalty penalty, float lr, float epsilon) {
+  if (penalty.is_none()) {
+    return kernels::adagrad(weights, gradients, sums, count, NoPenalty(), lr, epsilon);
+  }
   return kernels::adagrad(weights, gradients, sums, count, penalty, lr, epsilon);
 }
 
