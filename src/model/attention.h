@@ -14,10 +14,14 @@ struct AttentionShape {
   std::int64_t probabilities() const { return samples * heads * places * places; }
 };
 
-// out [samples * places, width] from qkv [samples * places, 3 * width].
-void attention(const AttentionShape& shape, const float* qkv, float* probabilities, float* out);
+// Floats that attention() and attention_backward() need to work in.
+std::int64_t attention_scratch(const AttentionShape& shape);
 
-// qkv_gradient from out_gradient; `scratch` holds places * places floats.
+// out [samples * places, width] from qkv [samples * places, 3 * width].
+void attention(const AttentionShape& shape, const float* qkv, float* probabilities, float* out,
+               float* scratch);
+
+// qkv_gradient from out_gradient.
 void attention_backward(const AttentionShape& shape, const float* qkv, const float* probabilities,
                         const float* out_gradient, float* qkv_gradient, float* scratch);
 

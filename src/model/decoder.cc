@@ -37,19 +37,19 @@ class Decoder final : public Layer {
       *matrix = take(rows_ * width_);
     joint_ = take(rows_ * 3 * width_);
     probabilities_ = take(shape_.probabilities());
+    scratch_ = take(attention_scratch(shape_));
     slope_ = take(rows_ * 4 * width_);
     active_ = take(rows_ * 4 * width_);
     if (context.mode() == Mode::kEvaluate) return;
     narrow_gradient_ = take(rows_ * width_);
     wide_gradient_ = take(rows_ * 4 * width_);
-    scratch_ = take(shape_.places * shape_.places);
   }
 
   void forward(const Pass& pass) override {
     layer_norm(in_.value, pass.parameters + norm1_.weight, pass.parameters + norm1_.bias, normal1_,
                mean1_, inverse1_, rows_, width_);
     linear(pass, qkv_, normal1_, width_, joint_, 3 * width_);
-    attention(shape_, joint_, probabilities_, attended_);
+    attention(shape_, joint_, probabilities_, attended_, scratch_);
     add_linear(pass, project_, attended_, width_, in_.value, middle_);
     layer_norm(middle_, pass.parameters + norm2_.weight, pass.parameters + norm2_.bias, normal2_,
                mean2_, inverse2_, rows_, width_);
@@ -117,7 +117,8 @@ class Decoder final : public Layer {
 
   float *mean1_, *inverse1_, *mean2_, *inverse2_;
   float *normal1_, *joint_, *probabilities_, *attended_, *middle_, *normal2_, *slope_, *active_;
-  float *narrow_gradient_ = nullptr, *wide_gradient_ = nullptr, *scratch_ = nullptr;
+  float* scratch_;
+  float *narrow_gradient_ = nullptr, *wide_gradient_ = nullptr;
 };
 
 }  // namespace

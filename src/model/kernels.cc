@@ -160,6 +160,21 @@ TANDEM_SIMD void dropout_kernel(const float* x, float* y, std::size_t count,
   }
 }
 
+[[gnu::always_inline]] inline float largest(const float* row, std::int64_t length) {
+  constexpr auto kLanes = static_cast<std::int64_t>(kSimdLanes);
+  float tops[kSimdLanes];
+  for (float& top : tops) top = row[0];
+  std::int64_t i = 0;
+  for (; i + kLanes <= length; i += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane)
+      tops[lane] = row[i + lane] > tops[lane] ? row[i + lane] : tops[lane];
+  }
+  float top = row[0];
+  for (; i < length; ++i) top = row[i] > top ? row[i] : top;
+  for (const float other : tops) top = other > top ? other : top;
+  return top;
+}
+
 // exp(-x^2 / 2) and the share of a normal distribution below x.
 struct Normal {
   float bell;
@@ -263,10 +278,9 @@ void layer_norm_backward(const float* dy, const float* x, const float* weight, c
   kernel(dy, x, weight, mean, inverse, dx, weight_gradient, bias_gradient, rows, columns);
 }
 
-TANDEM_SIMD float softmax_row(float* row, std::int64_t length, std::int64_t columns) {
-  float top = row[0];
-  for (std::int64_t i = 1; i < length; ++i) top = row[i] > top ? row[i] : top;
-  for (std::int64_t i = 0; i < length; ++i) row[i] = fast_exp(row[i] - top);
+TANDEM_SIMD float softmax_row(float* row, std::int64_t length, std::int64_t columns, float scale) {
+  const float top = largest(row, length);
+  for (std::int64_t i = 0; i < length; ++i) row[i] = fast_exp((row[i] - top) * scale);
   const float sum = lane_sum(length, [&](std::int64_t i) { return row[i]; });
   const float inverse = 1.0F / sum;
   for (std::int64_t i = 0; i < length; ++i) row[i] *= inverse;
@@ -302,9 +316,10 @@ void gelu_of_biased_backward(float* dy, const float* slope, float* bias_gradient
 }
 
 TANDEM_SIMD void softmax_row_backward(const float* __restrict p, float* __restrict dp,
-                                      std::int64_t columns, float scale) {
-  const float dot = lane_sum(columns, [&](std::int64_t i) { return p[i] * dp[i]; });
-  for (std::int64_t i = 0; i < columns; ++i) dp[i] = p[i] * (dp[i] - dot) * scale;
+                                      std::int64_t length, std::int64_t columns, float scale) {
+  const float dot = lane_sum(length, [&](std::int64_t i) { return p[i] * dp[i]; });
+  for (std::int64_t i = 0; i < length; ++i) dp[i] = p[i] * (dp[i] - dot) * scale;
+  for (std::int64_t i = length; i < columns; ++i) dp[i] = 0;
 }
 
 TANDEM_SIMD void embed(const std::int32_t* tokens, const float* table, const float* position,

@@ -56,11 +56,13 @@ void hyperbolic_tangent(const float* x, float* y, std::size_t count);
 // From the output: dx = dy (1 - y^2).
 void hyperbolic_tangent_backward(const float* dy, const float* y, float* dx, std::size_t count);
 
-// Softmax of the first `length` of each row's numbers, in place; the rest of the row becomes 0.
-// Returns the sum of exp(number - largest) that it divided by.
-float softmax_row(float* row, std::int64_t length, std::int64_t columns);
-// ds = p * (dp - sum(dp * p)) * scale over a row, in place of dp.
-void softmax_row_backward(const float* p, float* dp, std::int64_t columns, float scale);
+// Softmax of the first `length` of a row's numbers, each multiplied by `scale` (which is positive),
+// in place; the rest of the row becomes 0. Returns the sum of exp(number - largest) that it divided
+// by.
+float softmax_row(float* row, std::int64_t length, std::int64_t columns, float scale = 1);
+// ds = p * (dp - sum(dp * p)) * scale over the same, in place of dp; the rest becomes 0.
+void softmax_row_backward(const float* p, float* dp, std::int64_t length, std::int64_t columns,
+                          float scale);
 
 // y[i] = table[tokens[i]] + position[i % places] (position may be null).
 void embed(const std::int32_t* tokens, const float* table, const float* position, float* y,

@@ -25,8 +25,8 @@ bool prefers_onednn(std::int64_t m, std::int64_t n, std::int64_t k, Transpose le
 
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Matrix a, Matrix b, float* c,
               std::int64_t c_stride, float beta, float alpha) {
-  if (beta == 0 && alpha == 1 && prefers_tiles(m, n, k, a.transpose, b.transpose)) {
-    multiply_tiles(m, n, k, a, b, c, c_stride);
+  if ((beta == 0 || beta == 1) && alpha == 1 && prefers_tiles(m, n, k, a.transpose, b.transpose)) {
+    multiply_tiles(m, n, k, a, b, c, c_stride, beta == 1);
     return;
   }
   if (prefers_onednn(m, n, k, a.transpose)) {

@@ -130,11 +130,12 @@ void multiply_rows(const TileRow& row) {
     if (row.rows < Rows) return multiply_rows<Rows - 1>(row);
   }
   const float* panel = row.panels;
+  const std::int64_t panel_rows = row.panel_rows == 0 ? row.depth : row.panel_rows;
   for (std::int64_t j = 0; j < row.columns; j += kTileColumns) {
     const std::int64_t left = row.columns - j;
     multiply_tile<Rows>(row, panel, row.to + j * row.to_column_step,
                         left < kTileColumns ? left : kTileColumns);
-    panel += row.depth * kTileColumns;
+    panel += panel_rows * kTileColumns;
   }
 }
 

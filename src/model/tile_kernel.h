@@ -15,7 +15,8 @@ struct TileRow {
   const float* panels;
   float* to;  // Element (r, j) goes to to[r * to_row_step + j * to_column_step].
   std::int64_t to_row_step, to_column_step;
-  bool add = false;  // Each chain goes on from what is there.
+  std::int64_t panel_rows = 0;  // Of which `depth` are used; 0: all.
+  bool add = false;             // Each chain goes on from what is there.
 };
 
 struct TileKernel {

@@ -26,7 +26,8 @@ float element(const Matrix& of, std::int64_t row, std::int64_t column) {
                                          : of.data[row * of.stride + column];
 }
 
-// Rows longer than needed on every side, so that a stride taken for a width is seen.
+// c = a b, and then c += a b. Rows longer than needed on every side, so that a stride taken for a
+// width is seen.
 void expect_exact(const Shape& shape) {
   SCOPED_TRACE(testing::Message() << shape.m << " x " << shape.n << " x " << shape.k);
   const auto stride = [](Transpose flag, std::int64_t rows, std::int64_t columns) {
@@ -39,11 +40,12 @@ void expect_exact(const Shape& shape) {
   std::vector<float> c(static_cast<std::size_t>(c_stride * shape.m), -7);
   const Matrix left = {a.data(), a_stride, shape.a}, right = {b.data(), b_stride, shape.b};
   multiply_tiles(shape.m, shape.n, shape.k, left, right, c.data(), c_stride);
+  multiply_tiles(shape.m, shape.n, shape.k, left, right, c.data(), c_stride, true);
   for (std::int64_t i = 0; i < shape.m; ++i) {
     for (std::int64_t j = 0; j < c_stride; ++j) {
       float sum = j < shape.n ? 0.0F : -7.0F;
-      for (std::int64_t k = 0; k < shape.k && j < shape.n; ++k)
-        sum = std::fma(element(left, i, k), element(right, k, j), sum);
+      for (std::int64_t k = 0; k < 2 * shape.k && j < shape.n; ++k)
+        sum = std::fma(element(left, i, k % shape.k), element(right, k % shape.k, j), sum);
       ASSERT_EQ(c[static_cast<std::size_t>(i * c_stride + j)], sum) << i << ", " << j;
     }
   }
