@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/rng.h"
+#include "model/libraries.h"
 
 namespace tandem::model {
 namespace {
@@ -16,6 +17,8 @@ using arch::LayerKind;
 const arch::Interface kImages{.input_shape = {3, 9, 9}, .outputs = 5};
 const arch::Interface kRows{.input_shape = {12}, .outputs = 5};
 const arch::Interface kText{.tokens = true, .input_shape = {7}, .vocabulary = 11, .outputs = 11};
+const arch::Interface kLongText{
+    .tokens = true, .input_shape = {39}, .vocabulary = 11, .outputs = 11};
 
 data::Batch random_batch(const arch::Interface& interface, std::int64_t size, std::uint64_t seed) {
   data::Batch batch;
@@ -222,6 +225,28 @@ INSTANTIATE_TEST_SUITE_P(
                    {.kind = LayerKind::kGlobalAvgPool},
                    kLast},
                   kImages},
+        LayerCase{"middle_conv",
+                  {{.kind = LayerKind::kConv, .out = 32, .padding = 1},
+                   {.kind = LayerKind::kTanh},
+                   {.kind = LayerKind::kConv, .out = 64, .padding = 0},
+                   {.kind = LayerKind::kTanh},
+                   {.kind = LayerKind::kConv, .out = 32, .padding = 2, .bias = false},
+                   {.kind = LayerKind::kGlobalAvgPool},
+                   kLast},
+                  kImages},
+        LayerCase{"middle_conv_relu_pool",
+                  {{.kind = LayerKind::kConv, .out = 32, .padding = 1},
+                   {.kind = LayerKind::kConv, .out = 32, .padding = 1},
+                   {.kind = LayerKind::kRelu},
+                   {.kind = LayerKind::kMaxPool, .kernel = 2, .stride = 0},  // Leaves some out.
+                   kFlat,
+                   kLast},
+                  kImages},
+        LayerCase{"wide_decoder",
+                  {{.kind = LayerKind::kEmbedding, .out = 48, .position = true},
+                   {.kind = LayerKind::kDecoder, .heads = 2},
+                   kLast},
+                  kLongText},
         LayerCase{"residual",
                   {kConv,
                    {.kind = LayerKind::kResidual, .out = 10},
@@ -263,6 +288,20 @@ TEST(Model, SameCallGivesSameBitsWhateverRanBetween) {
       << "another lane drops others";
   EXPECT_NE(run(*model, batch, {2, 5, 0}).gradients, first.gradients)
       << "another seed drops others";
+}
+
+TEST(Model, MoreThreadsAddUpTheSameGradients) {
+  const arch::ModelConfig config = {.kind = "cnn"};
+  const arch::Interface interface { .input_shape = {1, 12, 12}, .outputs = 5 };
+  const data::Batch batch = random_batch(interface, 16, 5);
+  const Pieces one = run(*make(config, interface), batch);
+  auto model = Model::create(arch::build(config, interface).value(), {}, 2);
+  ASSERT_TRUE(model.ok());
+  (*model)->initialise(3);
+  const Pieces two = run(**model, batch);
+  set_kernel_threads(1);
+  for (std::size_t i = 0; i < one.gradients.size(); ++i)
+    ASSERT_NEAR(one.gradients[i], two.gradients[i], 1e-5) << i;
 }
 
 TEST(Model, DropoutDropsItsShareAndKeepsTheMean) {
