@@ -16,6 +16,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <ranges>
@@ -29,6 +30,10 @@
 namespace tandem {
 
 enum class Op : std::uint8_t { kSum, kMin, kMax };
+// How a sum's bits come about. kOrdered: in a fixed tree over ranks, so they depend on nothing but
+// the operands. kRing: one rank after another, each slice from another one on; between machines
+// Gloo's own ring, which needs the least memory.
+enum class Order : std::uint8_t { kOrdered, kRing };
 
 struct GroupOptions {
   // For each call, from its start; also for all ranks to come, in from_environment().
@@ -55,6 +60,9 @@ concept Output =
 // One whose data outlives the expression: for what goes on in the background.
 template <typename R>
 concept LastingOutput = Output<R> && std::ranges::borrowed_range<R>;
+
+template <typename R>
+concept LastingInput = Input<R> && std::ranges::borrowed_range<R>;
 
 template <typename A, typename B>
 concept SameElements = std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>>;
@@ -128,50 +136,70 @@ class Group {
   std::string_view engine() const;  // "none", "shm", "gloo" or "mpi".
   const Options& options() const;
 
-  // In place: every rank gets the combination of all. Sums are added in a fixed tree over ranks, so
-  // they have the same bits at every rank, in every run, with every engine.
-  void all_reduce(detail::Output auto&& data, Op op = Op::kSum) {
-    run_all_reduce(detail::operand(data), op);
+  // In place: every rank gets the combination of all, with the same bits at every rank; with
+  // Order::kOrdered in every run and with every engine.
+  void all_reduce(detail::Output auto&& data, Op op = Op::kSum, Order order = Order::kOrdered) {
+    run(all_reduce_call(detail::operand(data), op, order));
   }
   // `all` has size() equal blocks; `mine` gets the combination of everybody's block rank().
   template <detail::Output All, detail::Output Mine>
   requires detail::SameElements<All, Mine>
-  void reduce_scatter(All&& all, Mine&& mine, Op op = Op::kSum) {
-    run_reduce_scatter(detail::operand(all), detail::writable_bytes(mine), op);
+  void reduce_scatter(All&& all, Mine&& mine, Op op = Op::kSum, Order order = Order::kOrdered) {
+    run(reduce_scatter_call(detail::operand(all), detail::writable_bytes(mine), op, order));
   }
   // `all` gets everybody's `mine`, by rank.
   template <detail::Input Mine, detail::Output All>
   requires detail::SameElements<Mine, All>
   void all_gather(const Mine& mine, All&& all) {
-    run_all_gather(detail::bytes(mine), detail::writable_bytes(all));
+    run(all_gather_call(detail::bytes(mine), detail::writable_bytes(all)));
   }
   // Block i of `from` goes to rank i; block i of `to` comes from it.
   template <detail::Input From, detail::Output To>
   requires detail::SameElements<From, To>
   void all_to_all(const From& from, To&& to) {
-    run_all_to_all(detail::bytes(from), detail::writable_bytes(to), sizeof(*std::data(to)));
+    run(all_to_all_call(detail::bytes(from), detail::writable_bytes(to), sizeof(*std::data(to))));
   }
   // Everyone gets the data of `root`.
   void broadcast(detail::Output auto&& data, int root = 0) {
-    run_broadcast(detail::writable_bytes(data), root);
+    run(broadcast_call(detail::writable_bytes(data), root));
   }
   // `all`, at `root`, gets everybody's `mine`, by rank; the others may pass an empty one.
   template <detail::Input Mine, detail::Output All>
   requires detail::SameElements<Mine, All>
   void gather(const Mine& mine, All&& all, int root = 0) {
-    run_gather(detail::bytes(mine), detail::writable_bytes(all), root);
+    run(gather_call(detail::bytes(mine), detail::writable_bytes(all), root));
   }
-  void barrier();
+  void barrier() { run(barrier_call()); }
 
   // The same in the background, one after another in the order of the calls. A call without _async
   // waits for those before it.
-  Work all_reduce_async(detail::LastingOutput auto&& data, Op op = Op::kSum) {
-    return start_all_reduce(detail::operand(data), op);
+  Work all_reduce_async(detail::LastingOutput auto&& data, Op op = Op::kSum,
+                        Order order = Order::kOrdered) {
+    return start(all_reduce_call(detail::operand(data), op, order));
+  }
+  template <detail::LastingOutput All, detail::LastingOutput Mine>
+  requires detail::SameElements<All, Mine> Work
+  reduce_scatter_async(All&& all, Mine&& mine, Op op = Op::kSum, Order order = Order::kOrdered) {
+    return start(
+        reduce_scatter_call(detail::operand(all), detail::writable_bytes(mine), op, order));
+  }
+  template <detail::LastingInput Mine, detail::LastingOutput All>
+  requires detail::SameElements<Mine, All> Work all_gather_async(Mine&& mine, All&& all) {
+    return start(all_gather_call(detail::bytes(mine), detail::writable_bytes(all)));
+  }
+  template <detail::LastingInput From, detail::LastingOutput To>
+  requires detail::SameElements<From, To> Work all_to_all_async(From&& from, To&& to) {
+    return start(
+        all_to_all_call(detail::bytes(from), detail::writable_bytes(to), sizeof(*std::data(to))));
   }
   Work broadcast_async(detail::LastingOutput auto&& data, int root = 0) {
-    return start_broadcast(detail::writable_bytes(data), root);
+    return start(broadcast_call(detail::writable_bytes(data), root));
   }
-  Work barrier_async();
+  template <detail::LastingInput Mine, detail::LastingOutput All>
+  requires detail::SameElements<Mine, All> Work gather_async(Mine&& mine, All&& all, int root = 0) {
+    return start(gather_call(detail::bytes(mine), detail::writable_bytes(all), root));
+  }
+  Work barrier_async() { return start(barrier_call()); }
 
   // Zeroed memory, ours until the last copy of the group is gone; the fastest operands there are:
   // what lies there is reduced in place. Every rank asks for the same.
@@ -186,16 +214,21 @@ class Group {
   const std::shared_ptr<State>& state() const { return state_; }
 
  private:
-  void run_all_reduce(const detail::Operand& data, Op op);
-  void run_reduce_scatter(const detail::Operand& all, std::span<std::byte> mine, Op op);
-  void run_all_gather(std::span<const std::byte> mine, std::span<std::byte> all);
-  void run_all_to_all(std::span<const std::byte> from, std::span<std::byte> to,
-                      std::size_t element_bytes);
-  void run_broadcast(std::span<std::byte> data, int root);
-  void run_gather(std::span<const std::byte> mine, std::span<std::byte> all, int root);
+  using Call = std::function<void()>;
+
+  void run(const Call& call);
+  Work start(Call call);
+  // Each checks its arguments at once and throws kInvalidArgument.
+  Call all_reduce_call(const detail::Operand& data, Op op, Order order);
+  Call reduce_scatter_call(const detail::Operand& all, std::span<std::byte> mine, Op op,
+                           Order order);
+  Call all_gather_call(std::span<const std::byte> mine, std::span<std::byte> all);
+  Call all_to_all_call(std::span<const std::byte> from, std::span<std::byte> to,
+                       std::size_t element_bytes);
+  Call broadcast_call(std::span<std::byte> data, int root);
+  Call gather_call(std::span<const std::byte> mine, std::span<std::byte> all, int root);
+  Call barrier_call();
   std::span<std::byte> run_allocate(std::size_t count, std::size_t element_bytes);
-  Work start_all_reduce(const detail::Operand& data, Op op);
-  Work start_broadcast(std::span<std::byte> data, int root);
 
   std::shared_ptr<State> state_;
 };

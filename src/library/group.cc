@@ -10,7 +10,6 @@
 namespace tandem {
 namespace {
 
-using collective::Order;
 using library::demand;
 using library::refuse;
 
@@ -23,6 +22,11 @@ collective::Operand internal(const detail::Operand& operand) {
 collective::Op internal(Op op) {
   static_assert(static_cast<int>(Op::kMax) == static_cast<int>(collective::Op::kMax));
   return static_cast<collective::Op>(op);
+}
+
+collective::Order internal(Order order) {
+  static_assert(static_cast<int>(Order::kRing) == static_cast<int>(collective::Order::kRing));
+  return static_cast<collective::Order>(order);
 }
 
 void check_root(int root, int size) {
@@ -61,28 +65,41 @@ const GroupOptions& Group::options() const {
   return state_->options;
 }
 
-void Group::run_all_reduce(const detail::Operand& data, Op op) {
-  state_->calls.run([&] {
-    demand(state_->group.all_reduce(internal(data), internal(op), Order::kOrdered,
-                                    state_->deadline()));
-  });
+void Group::run(const Call& call) {
+  state_->calls.run(call);
 }
 
-void Group::run_reduce_scatter(const detail::Operand& all, std::span<std::byte> mine, Op op) {
+Work Group::start(Call call) {
+  return Work(state_->calls.start(std::move(call)));
+}
+
+// The queue's calls end before the state does, so a plain pointer is enough; a shared one could
+// make the queue's own thread the last owner.
+Group::Call Group::all_reduce_call(const detail::Operand& data, Op op, Order order) {
+  return [state = state_.get(), data, op, order] {
+    demand(
+        state->group.all_reduce(internal(data), internal(op), internal(order), state->deadline()));
+  };
+}
+
+Group::Call Group::reduce_scatter_call(const detail::Operand& all, std::span<std::byte> mine, Op op,
+                                       Order order) {
   check_blocks("reduce_scatter", internal(all).bytes(), mine.size(), size());
-  state_->calls.run([&] {
-    demand(state_->group.reduce_scatter(internal(all), mine, internal(op), Order::kOrdered,
-                                        state_->deadline()));
-  });
+  return [state = state_.get(), all, mine, op, order] {
+    demand(state->group.reduce_scatter(internal(all), mine, internal(op), internal(order),
+                                       state->deadline()));
+  };
 }
 
-void Group::run_all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+Group::Call Group::all_gather_call(std::span<const std::byte> mine, std::span<std::byte> all) {
   check_blocks("all_gather", all.size(), mine.size(), size());
-  state_->calls.run([&] { demand(state_->group.all_gather(mine, all, state_->deadline())); });
+  return [state = state_.get(), mine, all] {
+    demand(state->group.all_gather(mine, all, state->deadline()));
+  };
 }
 
-void Group::run_all_to_all(std::span<const std::byte> from, std::span<std::byte> to,
-                           std::size_t element_bytes) {
+Group::Call Group::all_to_all_call(std::span<const std::byte> from, std::span<std::byte> to,
+                                   std::size_t element_bytes) {
   if (from.size() != to.size() ||
       from.size() % (static_cast<std::size_t>(size()) * element_bytes) != 0) {
     refuse(
@@ -90,43 +107,29 @@ void Group::run_all_to_all(std::span<const std::byte> from, std::span<std::byte>
                     "and a multiple of the {} ranks",
                     from.size() / element_bytes, to.size() / element_bytes, size()));
   }
-  state_->calls.run([&] { demand(state_->group.all_to_all(from, to, state_->deadline())); });
+  return [state = state_.get(), from, to] {
+    demand(state->group.all_to_all(from, to, state->deadline()));
+  };
 }
 
-void Group::run_broadcast(std::span<std::byte> data, int root) {
+Group::Call Group::broadcast_call(std::span<std::byte> data, int root) {
   check_root(root, size());
-  state_->calls.run([&] { demand(state_->group.broadcast(data, root, state_->deadline())); });
+  return [state = state_.get(), data, root] {
+    demand(state->group.broadcast(data, root, state->deadline()));
+  };
 }
 
-void Group::run_gather(std::span<const std::byte> mine, std::span<std::byte> all, int root) {
+Group::Call Group::gather_call(std::span<const std::byte> mine, std::span<std::byte> all,
+                               int root) {
   check_root(root, size());
   if (rank() == root) check_blocks("gather", all.size(), mine.size(), size());
-  state_->calls.run([&] { demand(state_->group.gather(mine, all, root, state_->deadline())); });
+  return [state = state_.get(), mine, all, root] {
+    demand(state->group.gather(mine, all, root, state->deadline()));
+  };
 }
 
-void Group::barrier() {
-  state_->calls.run([&] { demand(state_->group.barrier(state_->deadline())); });
-}
-
-// The queue's calls end before the state does, so a plain pointer is enough; a shared one could
-// make the queue's own thread the last owner.
-Work Group::start_all_reduce(const detail::Operand& data, Op op) {
-  return Work(state_->calls.start([state = state_.get(), data, op] {
-    demand(
-        state->group.all_reduce(internal(data), internal(op), Order::kOrdered, state->deadline()));
-  }));
-}
-
-Work Group::start_broadcast(std::span<std::byte> data, int root) {
-  check_root(root, size());
-  return Work(state_->calls.start([state = state_.get(), data, root] {
-    demand(state->group.broadcast(data, root, state->deadline()));
-  }));
-}
-
-Work Group::barrier_async() {
-  return Work(state_->calls.start(
-      [state = state_.get()] { demand(state->group.barrier(state->deadline())); }));
+Group::Call Group::barrier_call() {
+  return [state = state_.get()] { demand(state->group.barrier(state->deadline())); };
 }
 
 std::span<std::byte> Group::run_allocate(std::size_t count, std::size_t element_bytes) {

@@ -100,6 +100,33 @@ TEST(Group, RunsCallsInTheOrderInWhichTheyWereMade) {
   });
 }
 
+TEST(Group, DoesEveryCallInTheBackground) {
+  run_ranks(3, [](Group group) {
+    const int rank = group.rank();
+    std::vector<int> blocks = {rank, rank + 1, rank + 2}, all(3), exchanged(3), gathered(3);
+    std::vector<int> mine(1), own = {rank * 7};
+    const Work works[] = {
+        group.reduce_scatter_async(blocks, mine), group.all_gather_async(own, all),
+        group.all_to_all_async(blocks, exchanged), group.gather_async(own, gathered, 2)};
+    for (const Work& work : works) work.wait();
+    EXPECT_EQ(mine[0], 3 + 3 * rank);
+    EXPECT_EQ(all, (std::vector<int>{0, 7, 14}));
+    EXPECT_EQ(exchanged, (std::vector<int>{rank, rank + 1, rank + 2}));
+    EXPECT_EQ(gathered, rank == 2 ? (std::vector<int>{0, 7, 14}) : (std::vector<int>{0, 0, 0}));
+  });
+}
+
+TEST(Group, AddsInARingWhenAsked) {
+  run_ranks(3, [](Group group) {
+    std::vector<float> numbers(1001, 0.1F * static_cast<float>(group.rank() + 1)), mine(7);
+    group.all_reduce(numbers, Op::kSum, Order::kRing);
+    for (const float number : numbers) ASSERT_NEAR(number, 0.6, 1e-6);
+    std::vector<float> blocks(21, 1.0F);
+    group.reduce_scatter_async(blocks, mine, Op::kSum, Order::kRing).wait();
+    EXPECT_EQ(mine, std::vector<float>(7, 3.0F));
+  });
+}
+
 TEST(Group, LetsQueuedCallsEndBeforeItEnds) {
   run_ranks(2, [](Group group) {
     std::vector<float> number = {1};
