@@ -1,18 +1,19 @@
 // clang-format off
-// Sources: wire/worker.pb.cc wire/cluster.pb.cc src/cluster/remote.cc src/base/check.cc src/base/result.cc
+// Sources: wire/worker.pb.cc wire/cluster.pb.cc src/cluster/remote.cc src/converge/judge.cc src/converge/messages.cc
+// src/base/check.cc src/base/result.cc
 // Links: -lfmt -lprotobuf-lite
 // clang-format on
 //
 // Whatever a node, a master or a worker sends as a control message ends with an error or with a
-// message whose parts can be used: one that is sent on reads the same, and a worker's end goes
-// there
-// and back.
+// message whose parts can be used: one that is sent on reads the same, a worker's end goes there
+// and back, and a question that can be read has a verdict that can.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
 #include "cluster/remote.h"
+#include "converge/messages.h"
 
 namespace {
 
@@ -40,6 +41,21 @@ void check_end(const std::string& bytes) {
     std::abort();
 }
 
+void check_question(const std::string& bytes) {
+  const auto message = cluster::parse_worker_message(bytes);
+  if (!message.ok()) return;
+  if (message->has_verdict()) static_cast<void>(converge::from_wire(message->verdict()));
+  if (!message->has_question()) return;
+  const auto question = converge::from_wire(message->question());
+  if (!question.ok()) return;
+  const converge::Criteria criteria{
+      .patience = 3, .metric = "accuracy", .target = 0.9, .change = 0.1, .divergence = 0.1};
+  const converge::Verdict verdict = converge::judge(criteria, *question);
+  const auto again = converge::from_wire(converge::to_wire(verdict, message->question().number()));
+  if (!again.ok() || again->ending != verdict.ending || again->reason != verdict.reason)
+    std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -48,5 +64,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_round(cluster::parse_master_message, bytes);
   check_round(cluster::parse_worker_message, bytes);
   check_end(bytes);
+  check_question(bytes);
   return 0;
 }
