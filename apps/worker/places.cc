@@ -1,10 +1,5 @@
 #include "places.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-
-#include <array>
-#include <cerrno>
 #include <utility>
 
 #include "collective/join.h"
@@ -19,14 +14,14 @@ Result<train::Place> NodePlaces::next(train::Parting parting,
   // shall end; not for long.
   constexpr milliseconds kLook{50}, kLastWait{5000};
   if (ready_) std::exchange(ready_, nullptr)();
-  for (milliseconds waited{0}; !next_; waited += kLook) {
+  for (milliseconds waited{0}; !control_.has_place(); waited += kLook) {
     if (!stop_) waited = milliseconds(0);
     if (stop_ && (parting != train::Parting::kBroken || waited >= kLastWait))
       return Error(Code::kCancelled, "asked to stop while it waited for its place");
-    TANDEM_TRY(listen(kLook));
+    TANDEM_TRY(control_.listen(kLook));
     waiting();
   }
-  place_ = *std::exchange(next_, std::nullopt);
+  place_ = *control_.take_place();
   collective::JoinOptions join;
   join.rank = place_.rank();
   join.size = place_.size();
@@ -50,27 +45,8 @@ Result<train::Place> NodePlaces::next(train::Parting parting,
 
 bool NodePlaces::has_next() {
   // A node that is gone is noticed by whoever next waits for it.
-  [[maybe_unused]] const Status status = listen(milliseconds(0));
-  return next_.has_value();
-}
-
-Status NodePlaces::listen(milliseconds at_most) {
-  pollfd entry{control_, POLLIN, 0};
-  if (::poll(&entry, 1, static_cast<int>(at_most.count())) <= 0) return {};
-  std::array<std::byte, 4096> bytes;
-  const ssize_t got = ::recv(control_, bytes.data(), bytes.size(), MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-  if (got <= 0) return Error(Code::kCancelled, "the node that started this worker is gone");
-  frames_.feed(std::span(bytes).first(static_cast<std::size_t>(got)));
-  return take_messages();
-}
-
-Status NodePlaces::take_messages() {
-  for (;;) {
-    TANDEM_ASSIGN(std::optional<wire::WorkerMessage> message, frames_.next());
-    if (!message) return {};
-    if (message->has_place()) next_ = message->place();
-  }
+  [[maybe_unused]] const Status status = control_.listen(milliseconds(0));
+  return control_.has_place();
 }
 
 }  // namespace tandem::worker

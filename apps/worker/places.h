@@ -1,21 +1,20 @@
 // The places that a node gives its worker over the control socket, one after another. Belongs to
-// one thread, which alone reads from the socket.
+// one thread.
 #pragma once
 
 #include <atomic>
 #include <functional>
-#include <optional>
 #include <string>
 
+#include "control.h"
 #include "train/places.h"
-#include "wire/frame.h"
 
 namespace tandem::worker {
 
 class NodePlaces final : public train::Places {
  public:
   // `ready` is called before the first place is awaited: from then on `stop` ends every wait.
-  NodePlaces(int control, std::string token, const std::atomic<bool>& stop,
+  NodePlaces(Control& control, std::string token, const std::atomic<bool>& stop,
              std::function<void()> ready)
       : control_(control), token_(std::move(token)), stop_(stop), ready_(std::move(ready)) {}
 
@@ -25,16 +24,10 @@ class NodePlaces final : public train::Places {
   std::uint64_t generation() const override { return place_.generation(); }
 
  private:
-  // Takes what the node says, for at most so long.
-  Status listen(std::chrono::milliseconds at_most);
-  Status take_messages();
-
-  const int control_;
+  Control& control_;
   const std::string token_;
   const std::atomic<bool>& stop_;
   std::function<void()> ready_;
-  wire::FrameReader frames_;
-  std::optional<wire::Place> next_;
   wire::Place place_;
 };
 

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "commands.h"
 #include "job/parse.h"
+#include "judge.h"
 #include "places.h"
 #include "train/trainer.h"
 #include "wire/frame.h"
@@ -52,14 +53,17 @@ Status run(const TrainOptions& options, train::Reporter& reporter, std::string& 
     ::sigaction(SIGTERM, &action, nullptr);
   };
   if (options.placed_by_node) {
-    NodePlaces places(options.control, token(), stop_asked, take_orders);
-    return train::train(request, places, reporter, stop_asked, key);
+    Control control(options.control);
+    NodePlaces places(control, token(), stop_asked, take_orders);
+    NodeJudge judge(control, reporter);
+    return train::train(request, places, judge, reporter, stop_asked, key);
   }
   // Until the others are there, there is nothing to end in order: SIGTERM simply ends the process.
   TANDEM_ASSIGN(collective::Group group, join_group(options.group));
   take_orders();
   train::OnePlace place({std::move(group), options.resume});
-  return train::train(request, place, reporter, stop_asked, key);
+  train::OwnJudge judge(request.job.train, reporter);
+  return train::train(request, place, judge, reporter, stop_asked, key);
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ class ChangingRun final : public NodeListener {
   }
 
   Status message(int worker, const wire::WorkerMessage& message) override {
+    if (message.has_question()) return answer(worker, message.question());
     Status status = job_.message(worker, message);
     apply(tell(coordinator_, kJob, worker, message, now()));
     return status;
@@ -62,6 +63,12 @@ class ChangingRun final : public NodeListener {
   void resumed() override { view_.resumed(); }
 
  private:
+  Status answer(int worker, const wire::Question& question) {
+    TANDEM_ASSIGN(const wire::WorkerMessage message, job_.answer(question));
+    node_.tell(worker, message);
+    return {};
+  }
+
   void cancel() {
     view_.stopping(cancelled_ ? Order::kKill : Order::kTerminate, Cause::kCancelled);
     cancelled_ = true;

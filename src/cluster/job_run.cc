@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "cluster/outcome.h"
 #include "cluster/summary.h"
 #include "cluster/worker_command.h"
+#include "converge/messages.h"
 
 namespace tandem::cluster {
 namespace {
@@ -23,6 +25,23 @@ Status JobRun::message(int worker, const wire::WorkerMessage& message) {
   Status status = recorder_.message(index(worker), message);
   if (index(worker) == recorder_.speaker()) view_.message(message);
   return status;
+}
+
+// Nothing is kept of it that an answer depends on: whoever is asked again, another master too, says
+// the same.
+Result<wire::WorkerMessage> JobRun::answer(const wire::Question& asked) {
+  TANDEM_ASSIGN(const converge::Question question, converge::from_wire(asked));
+  const converge::Verdict verdict =
+      converge::judge(converge::criteria_of(request_.parsed.job.train), question);
+  if (verdict.ending == converge::Ending::kConverged && question.measured) {
+    // A question may come again; the user wants to hear it once.
+    const std::pair decided{question.step, verdict.reason};
+    if (std::exchange(told_end_, decided) != decided)
+      TANDEM_TRY(tell({"early_stop", "master", verdict.reason}));
+  }
+  wire::WorkerMessage message;
+  *message.mutable_verdict() = converge::to_wire(verdict, asked.number());
+  return message;
 }
 
 Status JobRun::line(int worker, Stream stream, std::string_view text) {

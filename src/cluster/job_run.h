@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 #include "cluster/node.h"
@@ -34,6 +35,8 @@ class JobRun {
     return recorder_.add_worker(directory_, static_cast<std::size_t>(worker));
   }
   Status message(int worker, const wire::WorkerMessage& message);
+  // The answer to a worker that asks whether training ends.
+  Result<wire::WorkerMessage> answer(const wire::Question& question);
   Status line(int worker, Stream stream, std::string_view text);
   // `team` is the job's; null when it has none any more.
   Ending ended(int worker, const WorkerEnd& end, const Team* team);
@@ -55,6 +58,8 @@ class JobRun {
   Recorder& recorder_;
   RunView& view_;
   std::map<int, WorkerEnd> ends_;
+  // After which step training ends, and why, as the user was told.
+  std::pair<std::int64_t, std::string> told_end_{-1, ""};
   std::uint64_t generation_ = 0;  // The last one that a place was made for.
   std::filesystem::path checkpoint_;
   Count workers_;

@@ -272,6 +272,7 @@ class Master::Impl {
       if (job == nullptr) return;
       const auto words = parse_worker_message(said.message());
       if (!words.ok()) return peers_->refuse(node, words.error());
+      if (words->has_question()) return answer(node, *job, said.worker(), words->question());
       keep(*job, job->run().message(said.worker(), *words));
       apply(tell(coordinator_, said.job(), said.worker(), *words, now()));
     } else if (message.has_line()) {
@@ -291,6 +292,14 @@ class Master::Impl {
       apply(coordinator_.ended(ended.job(), ended.worker(), ending, now()));
       look_whether_done();
     }
+  }
+
+  void answer(NodeId node, MasterJob& job, int worker, const wire::Question& question) {
+    const auto words = job.run().answer(question);
+    if (!words.ok() && words.error().code() == Code::kCorrupt)
+      return peers_->refuse(node, words.error());
+    if (!words.ok()) return keep(job, words.error());
+    peers_->send(node, words_for(job.id(), worker, *words));
   }
 
   // A job whose files cannot be written ends.
@@ -361,11 +370,7 @@ class Master::Impl {
     if (job.state() != JobState::kRunning) return;
     const auto words = job.run().place(place, job.meeting_point());
     if (!words.ok()) return keep(job, words.error());
-    wire::MasterMessage message;
-    message.mutable_tell()->set_job(job.id());
-    message.mutable_tell()->set_worker(place.worker);
-    message.mutable_tell()->set_message(words->SerializeAsString());
-    peers_->send(node, message);
+    peers_->send(node, words_for(job.id(), place.worker, *words));
   }
 
   void carry_out(MasterJob& job, const EndWorker& end, NodeId node) {

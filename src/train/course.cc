@@ -18,8 +18,7 @@ Numbers Course::numbers() const {
                      {"train_s", train_s},
                      {"loss_sum", loss_sum},
                      {"loss_steps", static_cast<double>(loss_steps)},
-                     {"early_stop.bad", static_cast<double>(early_stop.state().bad)}};
-  const EarlyStop::State& memory = early_stop.state();
+                     {"early_stop.bad", static_cast<double>(memory.bad)}};
   const auto keep = [&](const char* name, const std::optional<double>& value) {
     if (value) numbers[name] = *value;
   };
@@ -27,6 +26,7 @@ Numbers Course::numbers() const {
   keep("early_stop.loss", memory.loss);
   keep("early_stop.loss_before", memory.loss_before);
   keep("early_stop.reached", memory.reached);
+  keep("early_stop.divergence", memory.divergence);
   if (best) {
     numbers["best.step"] = static_cast<double>(best->first);
     numbers["best.value"] = best->second;
@@ -43,7 +43,7 @@ Status Course::restore(const Numbers& numbers) {
   TANDEM_ASSIGN(train_s, number(numbers, "train_s"));
   TANDEM_ASSIGN(loss_sum, number(numbers, "loss_sum"));
   TANDEM_ASSIGN(loss_steps, count(numbers, "loss_steps"));
-  EarlyStop::State memory;
+  memory = {};
   TANDEM_ASSIGN(memory.bad, count(numbers, "early_stop.bad"));
   const auto recall = [&](const char* name, std::optional<double>& value) {
     if (numbers.contains(name)) value = numbers.at(name);
@@ -52,7 +52,7 @@ Status Course::restore(const Numbers& numbers) {
   recall("early_stop.loss", memory.loss);
   recall("early_stop.loss_before", memory.loss_before);
   recall("early_stop.reached", memory.reached);
-  early_stop.restore(memory);
+  recall("early_stop.divergence", memory.divergence);
   best.reset();
   if (numbers.contains("best.step")) {
     best.emplace();

@@ -1,6 +1,6 @@
-// Where a training stands besides its weights and its optimizer: steps, samples, what schedule and
-// early stop remember. The same at every worker after the same step; kept in checkpoints and copied
-// to workers that come later. Thread-compatible.
+// Where a training stands besides its weights and its optimizer: steps, samples, what the schedule
+// remembers and what the judge shall. The same at every worker after the same step; kept in
+// checkpoints and copied to workers that come later. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,14 @@
 #include <utility>
 
 #include "base/result.h"
-#include "job/job.h"
+#include "converge/judge.h"
 #include "optim/schedule.h"
-#include "train/early_stop.h"
 #include "train/snapshot.h"
 
 namespace tandem::train {
 
 struct Course {
-  Course(const job::Train& train, optim::Schedule first) : schedule(first), early_stop(train) {}
+  explicit Course(optim::Schedule first) : schedule(first) {}
 
   std::int64_t step = 0;    // Done so far.
   std::int64_t judged = 0;  // After which step the last epoch was evaluated.
@@ -27,7 +26,7 @@ struct Course {
   // After which step, and how good: the larger the better.
   std::optional<std::pair<std::int64_t, double>> best;
   optim::Schedule schedule;
-  EarlyStop early_stop;
+  converge::Memory memory;
 
   Numbers numbers() const;
   // Takes over what numbers() gave. kCorrupt when something is missing.

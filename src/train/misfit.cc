@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "converge/judge.h"
 #include "data/loader.h"
 
 namespace tandem::train {
@@ -31,8 +32,7 @@ std::optional<Misfit> misfit_of_length(const job::Train& recipe, const Length& l
                               "rate would never be reached",
                               recipe.schedule.warmup_steps, length.total_steps)};
   }
-  const bool early = recipe.early_stop_patience > 0 || recipe.early_stop_target > 0 ||
-                     recipe.early_stop_change > 0;
+  const bool early = converge::criteria_of(recipe).any();
   const bool plateau = recipe.schedule.kind == optim::ScheduleKind::kPlateau;
   if (!early && !plateau) return std::nullopt;
   const std::string key = early ? "train.early_stop" : "train.schedule";

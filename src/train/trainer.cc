@@ -16,7 +16,9 @@
 #include "train/checkpointer.h"
 #include "train/course.h"
 #include "train/evaluate.h"
+#include "train/judge.h"
 #include "train/preparation.h"
+#include "train/reports.h"
 #include "train/saved_model.h"
 #include "train/standing.h"
 #include "train/stepper.h"
@@ -40,11 +42,13 @@ bool is_about_others(const Error& error) {
 
 class Training {
  public:
-  Training(const TrainRequest& request, Prepared prepared, Places& places, Reporter& reporter,
-           const std::atomic<bool>& stop)
+  Training(const TrainRequest& request, Prepared prepared, Places& places, Judge& judge,
+           Reporter& reporter, const std::atomic<bool>& stop)
       : request_(request),
         job_(request.job),
+        criteria_(converge::criteria_of(job_.train)),
         places_(places),
+        judge_(judge),
         reporter_(reporter),
         stop_(stop),
         parts_(std::move(prepared.parts)),
@@ -52,11 +56,11 @@ class Training {
         length_(prepared.length),
         facts_(std::move(prepared.facts)),
         notes_(std::move(prepared.notes)),
-        course_(job_.train, prepared.schedule) {}
+        course_(prepared.schedule) {}
 
   Status run(Trainable trainable) {
     TANDEM_ASSIGN(stepper_, Stepper::create(job_, *model_, std::move(trainable)));
-    report_started();
+    send(started_message(job_, parts_, model_->blueprint(), length_, notes_));
     for (;;) {
       const Result<End> end = train_in_next_group();
       if (end.ok() && *end == End::kOfTraining) return {};
@@ -78,6 +82,7 @@ class Training {
     // Others may not have got as far: who wished to stop wishes it again, and all judge together.
     regroups_ = stopped_ = checkpoints_end_ = false;
     last_test_.reset();
+    verdict_.reset();
     first_step_ = course_.step;
     placed_ = false;
     TANDEM_TRY(train_steps());
@@ -95,14 +100,7 @@ class Training {
       traffic_.received += traffic.received;
     }
     group_.reset();
-    wire::WorkerMessage message;
-    message.mutable_left()->set_generation(places_.generation());
-    message.mutable_left()->set_step(course_.step);
-    if (error != nullptr) {
-      message.mutable_left()->set_code(std::string(to_string(error->code())));
-      message.mutable_left()->set_message(error->message());
-    }
-    send(message);
+    send(left_message(places_.generation(), course_.step, error));
   }
 
   // The members of a group come from different places: some trained on while others did not, and
@@ -197,22 +195,6 @@ class Training {
     settle();
   }
 
-  void report_started() {
-    wire::WorkerMessage message;
-    wire::Started& started = *message.mutable_started();
-    started.set_parameters(model_->blueprint().parameters);
-    started.set_buffers(model_->blueprint().buffers);
-    started.set_train_samples(parts_.train->size());
-    started.set_validation_samples(parts_.validation->size());
-    started.set_test_samples(parts_.test->size());
-    started.set_batch(std::min(job_.train.batch, parts_.train->size()));
-    started.set_lanes(job_.lanes());
-    started.set_steps_per_epoch(length_.steps_per_epoch);
-    started.set_total_steps(length_.total_steps);
-    for (const std::string& note : notes_) started.add_notes(note);
-    send(message);
-  }
-
   void send(const wire::WorkerMessage& message) {
     reporter_.report(message);
     last_message_ = Clock::now();
@@ -253,6 +235,14 @@ class Training {
            course_.step / length_.steps_per_epoch % job_.train.eval_every_epochs == 0;
   }
 
+  // Whether it shall be decided, without a new evaluation, if training ends here: after the last
+  // step, and where a group begins, because its members may come from the end or from a checkpoint.
+  bool is_to_decide() const {
+    if (verdict_ || stopped_) return false;
+    const bool begins = course_.step == first_step_ && course_.judged > 0 && criteria_.any();
+    return begins || course_.step >= length_.total_steps;
+  }
+
   Status train_steps() {
     const data::Sampler sampler(parts_.train->size(), job_.train.batch, job_.lanes(),
                                 job_.train.seed);
@@ -263,8 +253,9 @@ class Training {
     Clock::time_point last_report = Clock::now();
     for (;;) {
       if (is_epoch_to_judge()) TANDEM_TRY(evaluate_epoch());
+      if (is_to_decide()) TANDEM_TRY(decide({}));
       checkpoint_if_due();
-      if (course_.step >= length_.total_steps || stopping() || course_.early_stop.reason()) break;
+      if (stopping() || (verdict_ && verdict_->ending != converge::Ending::kNone)) break;
       if (regroups_) return {};
       TANDEM_TRY(one_step(loader, sampler));
       report_placed();
@@ -297,6 +288,7 @@ class Training {
     stopped_ |= outcome.wish == Wish::kStop;
     regroups_ |= outcome.wish == Wish::kRegroup;
     ++course_.step;
+    verdict_.reset();
     course_.samples += samples;
     grad_norm_ = outcome.grad_norm;
     course_.loss_sum += outcome.sums.loss / static_cast<double>(samples);
@@ -341,6 +333,8 @@ class Training {
     TANDEM_ASSIGN(const std::optional<Evaluation> evaluation,
                   evaluate_part(part, validation ? "validation" : "test"));
     if (!evaluation) return {};
+    TANDEM_TRY(decide(converge::Measured{evaluation->loss, evaluation->accuracy, {}}));
+    if (!verdict_) return {};
     course_.judged = course_.step;
     if (!validation) last_test_ = {course_.step, *evaluation};
     if (course_.schedule.observe(evaluation->loss)) {
@@ -348,7 +342,23 @@ class Training {
             fmt::format("learning rate lowered to {:.6g}", course_.schedule.lr_at(course_.step)));
     }
     note_best(*evaluation);
-    if (const auto reason = course_.early_stop.observe(*evaluation)) event("early_stop", *reason);
+    return {};
+  }
+
+  // Lets it be decided whether training ends here. No verdict when the run was asked to stop
+  // meanwhile.
+  Status decide(const std::optional<converge::Measured>& measured) {
+    const converge::Question question{course_.step, length_.total_steps, course_.memory, measured};
+    if (criteria_.any() || course_.step >= length_.total_steps) {
+      TANDEM_ASSIGN(verdict_, consult(judge_, question, *group_, finish_patience(), [this] {
+                      beat();
+                      return stop_.load();
+                    }));
+      stopped_ |= !verdict_;
+    } else {
+      verdict_ = converge::judge(criteria_, question);  // Nothing can end it.
+    }
+    if (verdict_) course_.memory = verdict_->memory;
     return {};
   }
 
@@ -363,26 +373,17 @@ class Training {
 
   // Evaluates and reports it; nothing when the run was asked to stop meanwhile.
   Result<std::optional<Evaluation>> evaluate_part(const data::Dataset& part, const char* name) {
-    TANDEM_ASSIGN(const std::optional<Evaluation> evaluated_part,
+    TANDEM_ASSIGN(const std::optional<Evaluation> evaluated,
                   evaluate(*model_, part, job_.data.prefetch, *group_, finish_patience(), [this] {
                     beat();
                     return stop_.load();
                   }));
-    if (!evaluated_part) {
+    if (!evaluated) {
       stopped_ = true;
       return std::optional<Evaluation>();
     }
-    const Evaluation& evaluation = *evaluated_part;
-    wire::WorkerMessage message;
-    wire::Evaluated& evaluated = *message.mutable_evaluated();
-    evaluated.set_step(course_.step);
-    evaluated.set_epoch((course_.step + length_.steps_per_epoch - 1) / length_.steps_per_epoch);
-    evaluated.set_part(name);
-    evaluated.set_loss(evaluation.loss);
-    evaluated.set_has_accuracy(evaluation.accuracy.has_value());
-    evaluated.set_accuracy(evaluation.accuracy.value_or(0));
-    send(message);
-    return std::optional<Evaluation>(evaluation);
+    send(evaluated_message(*evaluated, course_.step, length_, name));
+    return evaluated;
   }
 
   // The first worker may write for long while the others wait. One that hangs is ended by its node.
@@ -399,12 +400,7 @@ class Training {
     return evaluate_part(*parts_.test, "test");
   }
 
-  void event(const char* kind, const std::string& detail) {
-    wire::WorkerMessage message;
-    message.mutable_event()->set_kind(kind);
-    message.mutable_event()->set_detail(detail);
-    send(message);
-  }
+  void event(const char* kind, const std::string& detail) { send(event_message(kind, detail)); }
 
   // The first worker saves for all; every one tells its hash.
   Result<std::string> save() {
@@ -426,17 +422,10 @@ class Training {
     report_placed();
     // Whoever ends first must not be missed by one that could then not say that all is saved.
     TANDEM_TRY(group_->barrier(collective::deadline_after(finish_patience())));
-    const std::optional<std::string> reason = course_.early_stop.reason();
-    if (evaluation) {
-      finished.set_has_eval(true);
-      finished.set_loss(evaluation->loss);
-      finished.set_has_accuracy(evaluation->accuracy.has_value());
-      finished.set_accuracy(evaluation->accuracy.value_or(0));
-    }
-    finished.set_status(cancelled ? "cancelled" : reason ? "converged" : "finished");
-    finished.set_reason(cancelled
-                            ? "asked to stop"
-                            : reason.value_or(fmt::format("{} steps done", length_.total_steps)));
+    if (evaluation) set_evaluation(*evaluation, finished);
+    const bool converged = !cancelled && verdict_->ending == converge::Ending::kConverged;
+    finished.set_status(cancelled ? "cancelled" : converged ? "converged" : "finished");
+    finished.set_reason(cancelled ? "asked to stop" : verdict_->reason);
     finished.set_steps(course_.step);
     finished.set_epochs(course_.step / length_.steps_per_epoch);
     finished.set_samples(course_.samples);
@@ -454,7 +443,9 @@ class Training {
   // Constant after construction.
   const TrainRequest& request_;
   const job::Job& job_;
+  const converge::Criteria criteria_;
   Places& places_;
+  Judge& judge_;
   Reporter& reporter_;
   const std::atomic<bool>& stop_;
   const data::Parts parts_;
@@ -475,6 +466,9 @@ class Training {
   // After which step, and what it gave.
   std::optional<std::pair<std::int64_t, Evaluation>> last_test_;
 
+  // Whether training ends at this step, once that was decided.
+  std::optional<converge::Verdict> verdict_;
+
   // Of this group.
   bool regroups_ = false;  // The workers agreed to meet anew.
   bool checkpoints_end_ = false;
@@ -489,11 +483,12 @@ class Training {
 
 }  // namespace
 
-Status train(const TrainRequest& request, Places& places, Reporter& reporter,
+Status train(const TrainRequest& request, Places& places, Judge& judge, Reporter& reporter,
              const std::atomic<bool>& stop, std::string& key) {
   TANDEM_ASSIGN(Prepared prepared, prepare(request, key));
   Trainable trainable = std::move(prepared.trainable);
-  return Training(request, std::move(prepared), places, reporter, stop).run(std::move(trainable));
+  return Training(request, std::move(prepared), places, judge, reporter, stop)
+      .run(std::move(trainable));
 }
 
 }  // namespace tandem::train

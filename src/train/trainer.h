@@ -8,18 +8,19 @@
 #include <string>
 
 #include "base/result.h"
+#include "train/judge.h"
 #include "train/places.h"
 #include "train/reporter.h"
 #include "train/request.h"
 
 namespace tandem::train {
 
-// Trains until the job ends or `stop` becomes true, saves a last checkpoint and the model, and
-// reports Finished. The first worker alone reads and writes files of the run. Reports
-// something at least once a second as long as batches are shorter than that. An Error when the job
-// does not fit its data, training diverged, or the model could not be saved; it has not been
-// reported. `key` then names the job's key that is to blame ("model.layers[2]"), if one is.
-Status train(const TrainRequest& request, Places& places, Reporter& reporter,
+// Trains until `judge` says that the job ends or `stop` becomes true, saves a last checkpoint and
+// the model, and reports Finished. The first worker alone reads and writes files of the run.
+// Reports something at least once a second as long as batches are shorter than that. An Error when
+// the job does not fit its data, training diverged, or the model could not be saved; it has not
+// been reported. `key` then names the job's key that is to blame ("model.layers[2]"), if one is.
+Status train(const TrainRequest& request, Places& places, Judge& judge, Reporter& reporter,
              const std::atomic<bool>& stop, std::string& key);
 
 }  // namespace tandem::train

@@ -48,7 +48,8 @@ class TrainerTest : public ::testing::Test {
     Collector collector;
     OnePlace place{{}};
     key_.clear();
-    TANDEM_TRY(train(request, place, collector, stop_, key_));
+    OwnJudge judge(request.job.train, collector);
+    TANDEM_TRY(train(request, place, judge, collector, stop_, key_));
     messages_ = collector.messages;
     return messages_.back().finished();
   }

@@ -6,7 +6,7 @@ import re
 import signal
 import time
 
-from harness import TandemTest, argument_of, children_of, is_gone, main, wait_for
+from harness import TandemTest, argument_of, await_rest, children_of, is_gone, main, wait_for
 
 # Dropout, uneven batches, and a schedule and an early stop with a memory; some seconds long, so that there is time to
 # kill.
@@ -159,6 +159,40 @@ class Death(RecoveryTest):
         self.assertIn("worker 2", errors)
         self.assertIn("cluster.max_restarts", errors)
         self.assertEqual(self.report("run")["status"], "failed")
+
+
+class Verdict(RecoveryTest):
+    # The third evaluation says that it is enough, or the first one.
+    STOPS = {"shm": ("train.epochs=1000", "train.eval_every_epochs=40", "train.early_stop.patience=2",
+                     "train.early_stop.min_delta=0.02"),
+             "gloo": ("train.eval_every_epochs=20", "train.early_stop.target=100")}
+
+    def end_of(self, out):
+        return self.essence(out), self.report(out)["reason"]
+
+    def decisions(self, out):
+        return [(event["who"], event["detail"]) for event in self.events(out, "early_stop")]
+
+    def test_is_the_same_by_tandem_and_by_a_worker_even_when_who_asked_is_killed(self):
+        for engine, stop in self.STOPS.items():
+            with self.subTest(engine=engine):
+                own = f"{engine}-own"
+                self.tandem("train", self.job, "--out", own, "-q", "cluster.workers=1", "cluster.max_restarts=0", *stop)
+                essence, reason = self.end_of(own)
+                self.assertEqual(essence[0]["status"], "converged")
+                self.assertEqual(self.decisions(own), [("worker 0", reason)])
+                process = self.begin(engine, "cluster.workers=2", f"cluster.engine={engine}", *stop)
+                self.addCleanup(lambda: process.poll() is None and process.send_signal(signal.SIGCONT))
+                # Whom nobody answers waits.
+                process.send_signal(signal.SIGSTOP)
+                await_rest(self.workers(process)[0])
+                self.kill(process, [0])
+                process.send_signal(signal.SIGCONT)
+                code, _, errors = self.finish(process)
+                self.assertEqual(code, 0, errors)
+                self.assertEqual(self.end_of(engine), (essence, reason))
+                self.assertEqual(self.decisions(engine), [("master", reason)])
+                self.assertEqual([event["who"] for event in self.events(engine, "lost")], ["worker 0"])
 
 
 class Change(RecoveryTest):

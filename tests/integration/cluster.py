@@ -91,6 +91,11 @@ class ClusterTest(TandemTest):
         lines = (self.run_of(job) / "events.jsonl").read_text().splitlines()
         return [event for event in map(json.loads, lines) if event["kind"] == kind]
 
+    def metrics(self, job, kind):
+        """The steps for which there are such lines."""
+        lines = (self.run_of(job) / "metrics.jsonl").read_text().splitlines()
+        return [line["step"] for line in map(json.loads, lines) if line["kind"] == kind]
+
     def await_end(self, job, state="finished"):
         wait_for(lambda: self.state(job) not in ("queued", "running"), f"the end of {job}")
         self.assertEqual(self.state(job), state, self.ask("status", job))

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 
 from cluster import LONG, ClusterTest
-from harness import main, wait_for
+from harness import await_rest, main, wait_for
 
 
 class Jobs(ClusterTest):
@@ -118,6 +118,43 @@ class Failures(ClusterTest):
         self.await_step(job, 400)
         self.assertEqual(len(self.events(job, "resumed")), 1)
         self.assert_truth_when_cancelled(job)
+
+    def test_the_master_decides_when_a_job_ends_however_often_it_is_away(self):
+        stop = ("train.epochs=1000", "train.eval_every_epochs=40", "train.early_stop.patience=2",
+                "train.early_stop.min_delta=0.02")
+        self.tandem("train", self.job, "--out", "own", "-q", "cluster.workers=1", "cluster.max_restarts=0", *stop)
+        truth = self.report("own")
+        self.assertEqual(truth["status"], "converged")
+        self.start_master()
+        node = self.start_node("a", 2, "--master-timeout", "1")
+        job = self.submit(*stop)
+        self.await_step(job)
+        pids = self.workers(node)
+        # It does not answer for a while: they wait.
+        self.master.send_signal(signal.SIGSTOP)
+        await_rest(pids[0])
+        self.master.send_signal(signal.SIGCONT)
+        wait_for(lambda: any(step < max(self.metrics(job, "train")) for step in self.metrics(job, "eval")),
+                 "a step after an evaluation")
+        # It will not answer any more: they save what they have and end.
+        self.master.send_signal(signal.SIGSTOP)
+        await_rest(pids[0])
+        self.assertEqual(self.workers(node), pids)
+        self.master.kill()
+        self.master.wait()
+        self.await_gone(pids)
+        saved = max(int(path.name[5:]) for path in (self.run_of(job) / "checkpoints").glob("step-*"))
+        self.assertGreater(saved, self.metrics(job, "eval")[0])
+        self.assertEqual(saved % self.metrics(job, "eval")[0], 0)
+        self.start_master()
+        self.start_node("b", 2)
+        self.await_end(job, "converged")
+        report = json.loads((self.run_of(job) / "report.json").read_text())
+        for key in ("status", "reason", "steps", "weights_hash", "eval"):
+            self.assertEqual(report[key], truth[key], key)
+        self.assertEqual([(event["who"], event["detail"]) for event in self.events(job, "early_stop")],
+                         [("master", truth["reason"])])
+        self.assertEqual(self.events(job, "lost"), [])
 
     def test_control_c_leaves_no_process_anywhere(self):
         self.start_master()

@@ -85,6 +85,21 @@ def argument_of(pid, name):
     return words[words.index(name) + 1] if name in words else None
 
 
+def cpu_ticks(pid):
+    """How long a process has computed so far."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def await_rest(pid):
+    """Waits until a process computes nothing, but for its signs of life."""
+    def rests():
+        before = cpu_ticks(pid)
+        time.sleep(0.3)
+        return cpu_ticks(pid) - before <= 1
+    wait_for(rests, f"process {pid} to wait")
+
+
 class TandemTest(unittest.TestCase):
     def setUp(self):
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="tandem-test-"))
