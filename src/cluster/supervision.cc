@@ -6,6 +6,7 @@ namespace tandem::cluster {
 
 void Supervision::heard(TimePoint now) {
   if (state_ == State::kRunning) deadline_ = now + limits_.silence;
+  if (state_ == State::kStopping) deadline_ = std::min(now + limits_.grace, end_by_);
 }
 
 void Supervision::started(TimePoint now) {
@@ -39,6 +40,7 @@ void Supervision::resumed(TimePoint now) {
     case State::kEnding:
     case State::kStopping:
       deadline_ = now + limits_.grace;
+      end_by_ = std::max(end_by_, deadline_);
       break;
     case State::kKilled:
       break;
@@ -49,9 +51,11 @@ Order Supervision::stop(Cause cause, TimePoint now) {
   if (state_ == State::kKilled) return Order::kNothing;
   if (state_ == State::kStopping) return kill(cause);
   // A worker that has reported its end is only hurried: what it reported stays true.
-  if (state_ != State::kEnding) cause_ = cause;
+  const bool has_more_to_say = state_ != State::kEnding;
+  if (has_more_to_say) cause_ = cause;
   state_ = State::kStopping;
   deadline_ = now + limits_.grace;
+  end_by_ = now + (has_more_to_say ? std::max(limits_.saving, limits_.grace) : limits_.grace);
   return Order::kTerminate;
 }
 

@@ -7,6 +7,10 @@
 //      |  too long, stop     | silence, stop              | too long
 //      +---------------------+--> stopping --too long, stop again--> killed
 //
+// A worker that was asked to end and says something meanwhile is at work: it saves what it has
+// learnt, which takes long when that is much. So its grace counts from its last word, up to a
+// limit.
+//
 // Belongs to one thread.
 #pragma once
 
@@ -21,7 +25,9 @@ struct Limits {
   std::chrono::milliseconds start = std::chrono::seconds(120);    // From the start to Started.
   std::chrono::milliseconds silence = std::chrono::seconds(300);  // Between messages, once started.
   std::chrono::milliseconds grace =
-      std::chrono::seconds(10);  // From being asked to end to the end.
+      std::chrono::seconds(10);  // From being asked to end, or its last word since, to the end.
+  std::chrono::milliseconds saving =
+      std::chrono::minutes(30);  // From being asked to end to the end, whatever it says.
   std::chrono::milliseconds follow =
       std::chrono::seconds(2);  // From the bad end of another worker to this one's.
 };
@@ -73,6 +79,7 @@ class Supervision {
   State state_ = State::kStarting;
   Cause cause_ = Cause::kNone;
   TimePoint deadline_;
+  TimePoint end_by_{};  // When it was asked to end.
 };
 
 }  // namespace tandem::cluster

@@ -8,7 +8,8 @@ namespace {
 using std::chrono::seconds;
 
 const TimePoint kStart{};
-const Limits kLimits{.start = seconds(120), .silence = seconds(300), .grace = seconds(10)};
+const Limits kLimits{
+    .start = seconds(120), .silence = seconds(300), .grace = seconds(10), .saving = seconds(60)};
 
 TEST(Supervision, KillsAWorkerThatDoesNotStartInTime) {
   Supervision supervision(kLimits, kStart);
@@ -38,10 +39,29 @@ TEST(Supervision, AsksFirstThenKillsAfterTheGrace) {
   Supervision supervision(kLimits, kStart);
   supervision.started(kStart);
   EXPECT_EQ(supervision.stop(Cause::kCancelled, kStart + seconds(5)), Order::kTerminate);
-  supervision.heard(kStart + seconds(14));
   EXPECT_EQ(supervision.tick(kStart + seconds(14)), Order::kNothing);
   EXPECT_EQ(supervision.tick(kStart + seconds(15)), Order::kKill);
   EXPECT_EQ(supervision.cause(), Cause::kCancelled);
+}
+
+TEST(Supervision, AWorkerThatSpeaksWhileItSavesHasTimeForItButNotForEver) {
+  Supervision supervision(kLimits, kStart);
+  supervision.started(kStart);
+  EXPECT_EQ(supervision.stop(Cause::kCancelled, kStart), Order::kTerminate);
+  for (int second = 1; second < 60; ++second) {
+    supervision.heard(kStart + seconds(second));
+    ASSERT_EQ(supervision.tick(kStart + seconds(second)), Order::kNothing) << second;
+  }
+  EXPECT_EQ(supervision.tick(kStart + seconds(60)), Order::kKill);
+}
+
+TEST(Supervision, AWorkerThatFallsSilentWhileItSavesIsKilledAfterTheGrace) {
+  Supervision supervision(kLimits, kStart);
+  supervision.started(kStart);
+  EXPECT_EQ(supervision.stop(Cause::kCancelled, kStart), Order::kTerminate);
+  supervision.heard(kStart + seconds(8));
+  EXPECT_EQ(supervision.tick(kStart + seconds(17)), Order::kNothing);
+  EXPECT_EQ(supervision.tick(kStart + seconds(18)), Order::kKill);
 }
 
 TEST(Supervision, ASecondStopKillsAtOnceAndKeepsTheFirstCause) {

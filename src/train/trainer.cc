@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -211,6 +212,14 @@ class Training {
     send(message);
   }
 
+  // Does what may take long, and beats meanwhile.
+  template <typename Work>
+  auto beating(const Work& work) {
+    auto result = std::async(std::launch::async, work);
+    while (result.wait_for(kLook) != std::future_status::ready) beat();
+    return result.get();
+  }
+
   // The first step of a group is done, or there was none left to do.
   void report_placed() {
     if (placed_) return;
@@ -406,7 +415,9 @@ class Training {
   Result<std::string> save() {
     if (group_->rank() != 0)
       return checkpoint::weights_hash(model_->parameters(), model_->buffers());
-    TANDEM_ASSIGN(std::string hash, save_trained(request_.run_directory, job_, parts_, *model_));
+    TANDEM_ASSIGN(std::string hash, beating([this] {
+                    return save_trained(request_.run_directory, job_, parts_, *model_);
+                  }));
     event("saved", std::string(checkpoint::kModelFileName));
     return hash;
   }
@@ -421,7 +432,9 @@ class Training {
     TANDEM_ASSIGN(const std::optional<Evaluation> evaluation, evaluate_test());
     report_placed();
     // Whoever ends first must not be missed by one that could then not say that all is saved.
-    TANDEM_TRY(group_->barrier(collective::deadline_after(finish_patience())));
+    // The first may still write.
+    TANDEM_TRY(
+        beating([this] { return group_->barrier(collective::deadline_after(finish_patience())); }));
     if (evaluation) set_evaluation(*evaluation, finished);
     const bool converged = !cancelled && verdict_->ending == converge::Ending::kConverged;
     finished.set_status(cancelled ? "cancelled" : converged ? "converged" : "finished");
