@@ -39,8 +39,10 @@ Result<train::Place> NodePlaces::next(train::Parting parting,
     return (is_first && stop_) || has_next();
   };
   TANDEM_ASSIGN(collective::Group group, collective::join(join));
-  return train::Place{
-      std::move(group), place_.resume(), {place_.lane_ends().begin(), place_.lane_ends().end()}};
+  return train::Place{std::move(group),
+                      place_.resume(),
+                      {place_.lane_ends().begin(), place_.lane_ends().end()},
+                      place_.owner()};
 }
 
 bool NodePlaces::has_next() {

@@ -83,7 +83,7 @@ bool is_damage(Code code) {
 }
 
 Status write_new(const fs::path& directory, const fs::path& path, const ModelContent& model,
-                 const ModelContent& training) {
+                 const ModelContent& training, const std::function<Status()>& may_write) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return failed("create directory", directory, error.value());
@@ -91,6 +91,7 @@ Status write_new(const fs::path& directory, const fs::path& path, const ModelCon
                 save_model(directory / kModelFileName, model));
   TANDEM_ASSIGN([[maybe_unused]] const Manifest state,
                 save_model(directory / kTrainingFileName, training));
+  TANDEM_TRY(may_write());
   TANDEM_TRY(put_in_place(directory, path));
   return sync_directory(path.parent_path());
 }
@@ -153,11 +154,12 @@ Result<Choice> choose_checkpoint(const fs::path& store, std::optional<std::int64
 }
 
 Status write_checkpoint(const fs::path& store, std::int64_t step, const ModelContent& model,
-                        const ModelContent& training) {
+                        const ModelContent& training, const std::function<Status()>& may_write) {
+  TANDEM_TRY(may_write());
   // Before it, for the space; and what cannot be removed is no reason not to write.
   [[maybe_unused]] const Status swept = sweep_store(store);
   const fs::path path = store / name_of(step), directory = unfinished(path, "write");
-  Status written = write_new(directory, path, model, training);
+  Status written = write_new(directory, path, model, training, may_write);
   // What is left of a failure, or the one that was replaced. How writing went says more than
   // whether that could be removed, which the next writer tries again.
   [[maybe_unused]] const Status removed = erase_tree(directory);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,9 +47,12 @@ Result<Choice> choose_checkpoint(const std::filesystem::path& store,
 
 // Replaces one of the same step, and removes what writers that were killed have left. On failure
 // nothing new is in the store and what was there is untouched; a writer that is killed leaves no
-// more than something to sweep.
-Status write_checkpoint(const std::filesystem::path& store, std::int64_t step,
-                        const ModelContent& model, const ModelContent& training);
+// more than something to sweep. `may_write` is asked before it touches anything, and again before
+// the checkpoint gets its name.
+Status write_checkpoint(
+    const std::filesystem::path& store, std::int64_t step, const ModelContent& model,
+    const ModelContent& training,
+    const std::function<Status()>& may_write = [] { return Status(); });
 
 // At no moment is half of it under its name.
 Status remove_checkpoint(const Stored& stored);

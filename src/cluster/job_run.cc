@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/text.h"
+#include "checkpoint/owner.h"
+#include "cluster/meeting.h"
 #include "cluster/outcome.h"
 #include "cluster/summary.h"
 #include "cluster/worker_command.h"
@@ -72,7 +74,11 @@ Ending JobRun::ended(int worker, const WorkerEnd& end, const Team* team) {
 Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const MeetingPoint& point) {
   if (place.generation != generation_) {
     checkpoint_.clear();
-    if (place.anew) TANDEM_TRY(go_back());
+    if (place.anew) {
+      TANDEM_ASSIGN(owner_, random_token());
+      TANDEM_TRY(checkpoint::set_owner(directory_.path(), owner_));
+      TANDEM_TRY(go_back());
+    }
     generation_ = place.generation;
     workers_.end = place.size;
     if (workers_.start == 0) workers_.start = place.size;
@@ -88,6 +94,7 @@ Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const Meetin
   told.set_store_host(point.host);
   told.set_store_port(point.port);
   told.set_resume(checkpoint_.string());
+  told.set_owner(owner_);
   for (const std::int64_t end : place.lane_ends) told.add_lane_ends(end);
   // Members come when their step, evaluation or save is over, however long it takes: when one dies
   // or falls silent, they all get another place, which ends the wait.

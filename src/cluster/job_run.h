@@ -62,6 +62,7 @@ class JobRun {
   std::pair<std::int64_t, std::string> told_end_{-1, ""};
   std::uint64_t generation_ = 0;  // The last one that a place was made for.
   std::filesystem::path checkpoint_;
+  std::string owner_;  // Of the run directory (checkpoint/owner.h).
   Count workers_;
   std::uint64_t control_bytes_ = 0;
 };

@@ -114,6 +114,7 @@ class Master::Impl {
       return Error(Code::kInvalidArgument,
                    fmt::format("{} is {}; cancel it first", id, to_string(job->state())));
     }
+    TANDEM_TRY(shut_out_workers(job->directory()));
     TANDEM_ASSIGN(ResumePoint point, find_resume_point(job->directory(), step));
     TANDEM_TRY(go_back_locked(job->directory(), point));
     job->queue_again(std::move(point));
@@ -214,6 +215,7 @@ class Master::Impl {
     MasterJob& job = add(request_of(std::move(*parsed), *text, accepted.base_directory), *directory,
                          accepted.priority);
     if (!accepted.status.empty()) return job.end_as(state_named(accepted.status));
+    [[maybe_unused]] const Status shut_out = shut_out_workers(*directory);
     auto point = newest_or_start(*directory);
     if (!point.ok()) {
       config_.log(fmt::format("{}: {}", job.name(), point.error().message()));

@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "checkpoint/owner.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
+#include "cluster/meeting.h"
 
 namespace tandem::cluster {
 namespace {
@@ -76,6 +78,11 @@ Result<ResumePoint> newest_or_start(const RunDirectory& directory) {
     if (error) return system_error(fmt::format("rename {}", each.path.string()), error.value());
   }
   return start;
+}
+
+Status shut_out_workers(const RunDirectory& directory) {
+  TANDEM_ASSIGN(const std::string nobody, random_token());
+  return checkpoint::set_owner(directory.path(), nobody);
 }
 
 Result<bool> has_checkpoints(const RunDirectory& directory) {

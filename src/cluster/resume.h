@@ -29,6 +29,10 @@ Result<ResumePoint> find_resume_point(const RunDirectory& directory,
 // touched. REQUIRES: the directory is locked.
 Result<ResumePoint> newest_or_start(const RunDirectory& directory);
 
+// From now on workers that were started before write nothing there (checkpoint/owner.h), so that
+// what is looked for next stays there.
+Status shut_out_workers(const RunDirectory& directory);
+
 // Whether the run has a checkpoint at all, whole or not.
 Result<bool> has_checkpoints(const RunDirectory& directory);
 

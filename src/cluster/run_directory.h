@@ -4,6 +4,7 @@
 //   metrics.jsonl   a line per progress report, evaluation    checkpoints/   what the run saved
 //   events.jsonl    a line per event                          report.json    the result; written
 //   last, atomically
+//   owner           for whom workers may write (checkpoint/owner.h)
 //
 // A directory is claimed atomically, so two runs never share one, and nothing that exists is
 // overwritten, except by the run itself when it goes on (cluster/resume.h). docs/report.md

@@ -9,10 +9,12 @@ namespace tandem::train {
 
 using Clock = std::chrono::steady_clock;
 
-Checkpointer::Checkpointer(std::filesystem::path store, const job::Checkpoint& config,
-                           std::int64_t step, const arch::Blueprint& blueprint,
-                           checkpoint::Metadata model, checkpoint::Metadata training)
+Checkpointer::Checkpointer(std::filesystem::path store, std::function<Status()> may_write,
+                           const job::Checkpoint& config, std::int64_t step,
+                           const arch::Blueprint& blueprint, checkpoint::Metadata model,
+                           checkpoint::Metadata training)
     : store_(std::move(store)),
+      may_write_(std::move(may_write)),
       config_(config),
       blueprint_(blueprint),
       model_metadata_(std::move(model)),
@@ -82,12 +84,14 @@ void Checkpointer::run() {
 Status Checkpointer::write() {
   const checkpoint::ModelContent model =
       weights_content(blueprint_, snapshot_.parameters, snapshot_.buffers, model_metadata_);
-  TANDEM_TRY(checkpoint::write_checkpoint(store_, step_, model,
-                                          training_content(snapshot_, training_metadata_)));
+  TANDEM_TRY(checkpoint::write_checkpoint(
+      store_, step_, model, training_content(snapshot_, training_metadata_), may_write_));
   TANDEM_ASSIGN(std::vector<checkpoint::Stored> stored, checkpoint::list_checkpoints(store_));
   for (const checkpoint::Stored& old :
-       checkpoint::superfluous(std::move(stored), config_.keep, best_))
+       checkpoint::superfluous(std::move(stored), config_.keep, best_)) {
+    TANDEM_TRY(may_write_());
     TANDEM_TRY(checkpoint::remove_checkpoint(old));
+  }
   return {};
 }
 

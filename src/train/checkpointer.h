@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -26,10 +27,10 @@ class Checkpointer {
   };
 
   // `store` must exist, `step` steps are done. The metadata go into the two files of each
-  // checkpoint. REQUIRES: keep > 0.
-  Checkpointer(std::filesystem::path store, const job::Checkpoint& config, std::int64_t step,
-               const arch::Blueprint& blueprint, checkpoint::Metadata model,
-               checkpoint::Metadata training);
+  // checkpoint. `may_write` is asked on the writer's thread. REQUIRES: keep > 0.
+  Checkpointer(std::filesystem::path store, std::function<Status()> may_write,
+               const job::Checkpoint& config, std::int64_t step, const arch::Blueprint& blueprint,
+               checkpoint::Metadata model, checkpoint::Metadata training);
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
@@ -52,6 +53,7 @@ class Checkpointer {
 
   // Constant after construction.
   const std::filesystem::path store_;
+  const std::function<Status()> may_write_;
   const job::Checkpoint config_;
   const arch::Blueprint& blueprint_;
   const checkpoint::Metadata model_metadata_, training_metadata_;

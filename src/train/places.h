@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <string>
 
 #include "base/result.h"
 #include "collective/group.h"
@@ -18,6 +19,7 @@ struct Place {
   // A checkpoint's directory to go on from when no member has a state yet; "": from the start.
   std::filesystem::path resume;
   collective::LaneEnds ends = {};  // How the members share the lanes; empty: equally.
+  std::string owner = {};          // Whose the run directory must be (checkpoint/owner.h).
 };
 
 // How the last group ended for this worker.

@@ -12,12 +12,14 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/model_file.h"
+#include "checkpoint/owner.h"
 #include "checkpoint/store.h"
 #include "data/loader.h"
 #include "train/checkpointer.h"
 #include "train/course.h"
 #include "train/evaluate.h"
 #include "train/judge.h"
+#include "train/ownership.h"
 #include "train/preparation.h"
 #include "train/reports.h"
 #include "train/saved_model.h"
@@ -79,7 +81,7 @@ class Training {
     group_.emplace(std::move(place.group));
     TANDEM_TRY(catch_up(place.resume));
     TANDEM_TRY(stepper_->join(*group_, std::move(place.ends)));
-    appoint_writer();
+    appoint_writer(std::move(place.owner));
     // Others may not have got as far: who wished to stop wishes it again, and all judge together.
     regroups_ = stopped_ = checkpoints_end_ = false;
     last_test_.reset();
@@ -149,14 +151,20 @@ class Training {
   }
 
   // The first worker writes the run's files.
-  void appoint_writer() {
+  void appoint_writer(std::string owner) {
+    if (owner != owner_) checkpointer_.reset();
+    owner_ = std::move(owner);
+    displaced_ = {};
     const bool writes = group_->rank() == 0 && request_.rehearsal == Rehearsal::kNo;
     if (!writes || job_.checkpoint.keep == 0) {
       checkpointer_.reset();
     } else if (!checkpointer_) {
       checkpoint::Metadata place = {{checkpoint::kBaseDirectory, request_.base_directory.string()}};
-      checkpointer_.emplace(request_.store, job_.checkpoint, course_.step, model_->blueprint(),
-                            trained_metadata(job_, parts_), std::move(place));
+      const auto may_write = [run = request_.run_directory, owner = owner_] {
+        return checkpoint::check_owner(run, owner);
+      };
+      checkpointer_.emplace(request_.store, may_write, job_.checkpoint, course_.step,
+                            model_->blueprint(), trained_metadata(job_, parts_), std::move(place));
     }
   }
 
@@ -172,6 +180,7 @@ class Training {
         event("checkpoint",
               fmt::format("step {}, written in {:.3f} s", outcome->step, outcome->seconds));
       } else {
+        displaced_ = check_ownership(request_.run_directory, owner_, places_);
         event("checkpoint_failed", fmt::format("step {}: {}; training goes on", outcome->step,
                                                outcome->status.error().message()));
       }
@@ -264,6 +273,7 @@ class Training {
       if (is_epoch_to_judge()) TANDEM_TRY(evaluate_epoch());
       if (is_to_decide()) TANDEM_TRY(decide({}));
       checkpoint_if_due();
+      TANDEM_TRY(displaced_);
       if (stopping() || (verdict_ && verdict_->ending != converge::Ending::kNone)) break;
       if (regroups_) return {};
       TANDEM_TRY(one_step(loader, sampler));
@@ -415,6 +425,7 @@ class Training {
   Result<std::string> save() {
     if (group_->rank() != 0)
       return checkpoint::weights_hash(model_->parameters(), model_->buffers());
+    TANDEM_TRY(check_ownership(request_.run_directory, owner_, places_));
     TANDEM_ASSIGN(std::string hash, beating([this] {
                     return save_trained(request_.run_directory, job_, parts_, *model_);
                   }));
@@ -473,6 +484,8 @@ class Training {
   std::optional<collective::Group> group_;
   std::unique_ptr<Stepper> stepper_;          // Refers to the group.
   std::optional<Checkpointer> checkpointer_;  // The first worker's.
+  std::string owner_;                         // Whose the run directory must be.
+  Status displaced_;                          // Whether it was another's.
   collective::Traffic traffic_;               // Of groups that are over.
   bool stopped_ = false;                      // The workers agreed to end here.
   bool wants_best_ = false;                   // The best has no checkpoint yet.

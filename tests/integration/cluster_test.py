@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 
 from cluster import LONG, ClusterTest
-from harness import await_rest, main, wait_for
+from harness import await_rest, is_gone, main, wait_for
 
 
 class Jobs(ClusterTest):
@@ -155,6 +155,24 @@ class Failures(ClusterTest):
         self.assertEqual([(event["who"], event["detail"]) for event in self.events(job, "early_stop")],
                          [("master", truth["reason"])])
         self.assertEqual(self.events(job, "lost"), [])
+
+    def test_workers_that_were_given_up_write_nothing_more(self):
+        self.start_master()
+        node = self.start_node("a")
+        job = self.submit(*LONG)
+        self.await_step(job, 200)
+        pids = self.workers(node)
+        node.send_signal(signal.SIGSTOP)  # Its workers train on, and nobody ends them.
+        self.master.kill()
+        self.master.wait()
+        self.start_master()
+        self.start_node("b")
+        wait_for(lambda: any(map(is_gone, pids)), "the end of the worker that writes")
+        self.await_step(job, self.step(job) + 200)
+        node.kill()
+        self.await_gone(pids)
+        self.assertEqual(self.events(job, "checkpoint_failed"), [])
+        self.assert_truth_when_cancelled(job)
 
     def test_control_c_leaves_no_process_anywhere(self):
         self.start_master()
