@@ -68,7 +68,7 @@ JobActions Coordinator::node_down(NodeId node, const std::string& why, TimePoint
     std::erase_if(entry.where, [&](const auto& each) { return each.second == node; });
   }
   // With their new share at once, so that none replaces what it cannot have.
-  const std::map<JobId, int> share = shares();
+  const std::map<JobId, int> share = shares(now);
   for (const auto& [id, workers] : gone)
     take(id, jobs_.at(id).team->ended(workers, {Ending::Kind::kLost, why}, share.at(id), now));
   settle(now);
@@ -79,6 +79,7 @@ JobActions Coordinator::submit(JobId job, const JobPlan& plan, TimePoint now) {
   Entry entry;
   entry.plan = plan;
   entry.asked = plan.team.wanted;
+  entry.since = now;
   jobs_.emplace(job, std::move(entry));
   settle(now);
   return give();
@@ -192,9 +193,14 @@ std::vector<JobId> Coordinator::in_order() const {
   return ids;
 }
 
-std::map<JobId, int> Coordinator::shares() const {
-  int left = 0;
-  for (const auto& [id, node] : nodes_) left += node.slots;
+int Coordinator::all_slots() const {
+  int all = 0;
+  for (const auto& [id, node] : nodes_) all += node.slots;
+  return all;
+}
+
+std::map<JobId, int> Coordinator::shares(TimePoint now) const {
+  int left = all_slots();
   std::map<JobId, int> share;
   const std::vector<JobId> ids = in_order();
   const auto raise = [&](JobId id, int limit) {
@@ -210,9 +216,15 @@ std::map<JobId, int> Coordinator::shares() const {
     raise(id, has_state || static_cast<int>(entry.where.size()) >= least ? least : 0);
   }
   // One that has begun keeps what there is, and waits by itself when that is too little.
+  bool may_begin = true;
   for (const JobId id : ids) {
     const Entry& entry = jobs_.at(id);
-    if (entry.team || entry.plan.team.least <= left) raise(id, entry.plan.team.least);
+    const int least = entry.plan.team.least;
+    if (entry.team || (may_begin && least <= left)) {
+      raise(id, least);
+    } else if (least <= all_slots() && now - entry.since >= kMostOvertaking) {
+      may_begin = false;  // What becomes free is for this one.
+    }
   }
   const auto raise_all = [&](auto limit_of) {
     for (const JobId id : ids) {
@@ -225,7 +237,7 @@ std::map<JobId, int> Coordinator::shares() const {
 }
 
 void Coordinator::allot(TimePoint now) {
-  const std::map<JobId, int> share = shares();
+  const std::map<JobId, int> share = shares(now);
   for (const JobId id : in_order()) {
     Entry& entry = jobs_.at(id);
     if (entry.team) {

@@ -5,7 +5,8 @@
 // Jobs share the nodes' slots by priority, then in the order in which they came: first each gets
 // the fewest workers that it can run with, then what it asked for, then the most that it can use. A
 // job for which there is not even the first waits in the queue; one that can run is not stopped for
-// it, but shrinks.
+// it, but shrinks. Jobs that need less may begin before it, but not for ever: when it has waited
+// for kMostOvertaking, none behind it begins before it.
 //
 // Belongs to one thread.
 #pragma once
@@ -39,6 +40,8 @@ using JobActions = std::vector<JobAction>;
 
 class Coordinator {
  public:
+  static constexpr std::chrono::minutes kMostOvertaking{5};
+
   JobActions node_up(NodeId node, int slots, TimePoint now);
   // Its workers are lost with it.
   JobActions node_down(NodeId node, const std::string& why, TimePoint now);
@@ -77,6 +80,7 @@ class Coordinator {
   struct Entry {
     JobPlan plan;
     int asked = 1;
+    TimePoint since{};  // When it came into the queue.
     std::optional<Team> team;
     std::map<int, NodeId> where;  // Workers that were started.
     std::deque<int> unplaced;     // Workers for which no slot is free yet.
@@ -91,7 +95,8 @@ class Coordinator {
   void settle(TimePoint now);
   enum class Found : std::uint8_t { kNothing, kSomething };
   Found forget_unplaced(TimePoint now);
-  std::map<JobId, int> shares() const;
+  int all_slots() const;
+  std::map<JobId, int> shares(TimePoint now) const;
   void allot(TimePoint now);
   void start_unplaced();
   std::optional<NodeId> free_node() const;

@@ -70,6 +70,46 @@ TEST(Coordinator, TheQueueIsByPriorityAndThenInTheOrderOfComing) {
   EXPECT_EQ(coordinator.place_in_queue(3), std::nullopt);
 }
 
+// A job of all four slots behind three small ones; another small one comes every two minutes, just
+// before the oldest that runs has ended. Returns in which minute the large one began.
+std::optional<int> minute_in_which_the_large_one_begins(int priority_of_small) {
+  constexpr int kMinute = 60'000;
+  constexpr JobId kLarge = 100;
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 4, at(0));
+  for (const JobId small : {1, 2, 3}) (void)coordinator.submit(small, plan(1, 1, 1), at(0));
+  (void)coordinator.submit(kLarge, plan(4, 4, 4), at(0));
+  JobId next = kLarge + 1;
+  for (int minute = 2; minute < 60; minute += 2) {
+    (void)coordinator.submit(next++, plan(1, 1, 1, priority_of_small), at(minute * kMinute));
+    if (coordinator.team(kLarge) != nullptr) return minute;
+    JobId oldest = 1;
+    while (oldest < next && coordinator.team(oldest) == nullptr) ++oldest;
+    (void)coordinator.finished(oldest, 0, at(minute * kMinute + 1));
+    (void)coordinator.ended(oldest, 0, {Ending::Kind::kFinished, ""}, at(minute * kMinute + 1));
+  }
+  return std::nullopt;
+}
+
+TEST(Coordinator, SmallJobsOvertakeALargeOneForSomeMinutesOnly) {
+  const auto minute = minute_in_which_the_large_one_begins(0);
+  ASSERT_TRUE(minute.has_value());
+  EXPECT_GT(*minute, 5);
+  EXPECT_LT(*minute, 20);
+}
+
+TEST(Coordinator, JobsOfALargerPriorityMayAlwaysOvertake) {
+  EXPECT_EQ(minute_in_which_the_large_one_begins(1), std::nullopt);
+}
+
+TEST(Coordinator, NobodyWaitsForAJobThatTheClusterCannotHold) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 2, at(0));
+  (void)coordinator.submit(1, plan(3, 3, 3), at(0));
+  EXPECT_EQ(texts(coordinator.submit(2, plan(1, 1, 1), at(3'600'000))),
+            Texts{"job 2: start 0 on 1"});
+}
+
 TEST(Coordinator, AJobThatIsCancelledInTheQueueEndsAtOnce) {
   Coordinator coordinator;
   (void)coordinator.submit(1, plan(1, 1, 1), at(0));
