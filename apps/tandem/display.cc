@@ -19,7 +19,7 @@ constexpr std::string_view kClearLine = "\r\x1b[K";
 
 bool is_shown(std::string_view event, Detail detail) {
   // A warning: what was to be safe is not.
-  if (event == "checkpoint_failed") return true;
+  if (event == "checkpoint_failed" || event == "recording_failed") return true;
   return detail == Detail::kVerbose || (detail == Detail::kNormal && event != "checkpoint");
 }
 

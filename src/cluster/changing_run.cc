@@ -49,12 +49,13 @@ class ChangingRun final : public NodeListener {
 
   Status message(int worker, const wire::WorkerMessage& message) override {
     if (message.has_question()) return answer(worker, message.question());
-    Status status = job_.message(worker, message);
+    job_.message(worker, message);
     apply(tell(coordinator_, kJob, worker, message, now()));
-    return status;
+    return {};
   }
   Status line(int worker, Stream stream, std::string_view text) override {
-    return job_.line(worker, stream, text);
+    job_.line(worker, stream, text);
+    return {};
   }
   void ended(int worker, WorkerEnd end) override {
     const Ending ending = job_.ended(worker, end, coordinator_.team(kJob));
@@ -83,7 +84,7 @@ class ChangingRun final : public NodeListener {
   }
 
   Status carry_out(const StartWorker& start) {
-    TANDEM_TRY(job_.add_worker(start.worker));
+    job_.add_worker(start.worker);
     Command command = worker_command(request_, directory_);
     command.arguments.insert(command.arguments.end(),
                              {"--placed-by-node", "--number", std::to_string(start.worker)});
@@ -105,10 +106,14 @@ class ChangingRun final : public NodeListener {
     }
     return {};
   }
-  Status carry_out(const TellUser& news) { return job_.tell(news); }
+  Status carry_out(const TellUser& news) {
+    job_.tell(news);
+    return {};
+  }
   Status carry_out(const EndJob& end) {
     over_ = true;
-    return job_.finish(end, report_);
+    job_.finish(end, report_);
+    return {};
   }
 
   const RunRequest& request_;

@@ -23,10 +23,9 @@ std::size_t index(int worker) {
 }  // namespace
 
 // Records first, so that what a person was shown is on disk.
-Status JobRun::message(int worker, const wire::WorkerMessage& message) {
-  Status status = recorder_.message(index(worker), message);
+void JobRun::message(int worker, const wire::WorkerMessage& message) {
+  recorder_.message(index(worker), message);
   if (index(worker) == recorder_.speaker()) view_.message(message);
-  return status;
 }
 
 // Nothing is kept of it that an answer depends on: whoever is asked again, another master too, says
@@ -39,21 +38,21 @@ Result<wire::WorkerMessage> JobRun::answer(const wire::Question& asked) {
     // A question may come again; the user wants to hear it once.
     const std::pair decided{question.step, verdict.reason};
     if (std::exchange(told_end_, decided) != decided)
-      TANDEM_TRY(tell({"early_stop", "master", verdict.reason}));
+      tell({"early_stop", "master", verdict.reason});
   }
   wire::WorkerMessage message;
   *message.mutable_verdict() = converge::to_wire(verdict, asked.number());
   return message;
 }
 
-Status JobRun::line(int worker, Stream stream, std::string_view text) {
-  Status status = recorder_.line(index(worker), text);
+void JobRun::line(int worker, Stream stream, std::string_view text) {
+  recorder_.line(index(worker), text);
   view_.line(worker, stream, text);
-  return status;
 }
 
 Ending JobRun::ended(int worker, const WorkerEnd& end, const Team* team) {
   ends_[worker] = end;
+  recorder_.end_worker(index(worker));
   control_bytes_ += end.control_bytes;
   const Words& words = recorder_.words()[index(worker)];
   if (words.finished) return {Ending::Kind::kFinished, ""};
@@ -111,42 +110,41 @@ Status JobRun::go_back() {
   }
   TANDEM_ASSIGN(const ResumePoint point, newest_or_start(directory_));
   for (const std::string& refused : point.refused)
-    TANDEM_TRY(recorder_.event("checkpoint_damaged", "master", refused));
+    recorder_.event("checkpoint_damaged", "master", refused);
   TANDEM_TRY(recorder_.go_back_to(directory_, point));
   checkpoint_ = point.checkpoint;
-  return tell({"rollback", "master",
-               checkpoint_.empty()
-                   ? "no worker and no checkpoint is left: from the start"
-                   : fmt::format("no worker is left: from the checkpoint of step {}", point.step)});
+  tell({"rollback", "master",
+        checkpoint_.empty()
+            ? "no worker and no checkpoint is left: from the start"
+            : fmt::format("no worker is left: from the checkpoint of step {}", point.step)});
+  return {};
 }
 
-Status JobRun::tell(const TellUser& news) {
+void JobRun::tell(const TellUser& news) {
   std::optional<double> recovered_ms;
   if (news.recovered) recovered_ms = static_cast<double>(news.recovered->count());
   wire::WorkerMessage message;
   message.mutable_event()->set_kind(news.kind);
   message.mutable_event()->set_detail(fmt::format("{}: {}", news.who, news.detail));
-  Status status = recorder_.event(news.kind, news.who, news.detail, recovered_ms);
+  recorder_.event(news.kind, news.who, news.detail, recovered_ms);
   view_.message(message);
-  return status;
 }
 
-Status JobRun::finish(const EndJob& end, Report& report) {
+void JobRun::finish(const EndJob& end, Report& report) {
   report.workers = workers_;
   report.sent.control += control_bytes_;
   add_traffic(report, recorder_.words());
   // What could not be recorded makes the run's files incomplete, whatever the workers reached.
   for (const auto& [worker, ended] : ends_) {
     if (!ended.failure) continue;
-    fail(report, *ended.failure);
-    return {};
+    return fail(report, *ended.failure);
   }
   if (end.how == EndJob::How::kFinished) return finish_well(report);
   return finish_badly(end, report);
 }
 
 // The words of those that came to the end, which must have come to the same weights.
-Status JobRun::finish_well(Report& report) {
+void JobRun::finish_well(Report& report) {
   const Words* first = nullptr;
   for (std::size_t worker = 0; worker < recorder_.words().size(); ++worker) {
     const Words& words = recorder_.words()[worker];
@@ -158,15 +156,14 @@ Status JobRun::finish_well(Report& report) {
                                    "a bug in Tandem; please report it with the job",
                                    worker_name(worker), words.finished->weights_hash(),
                                    first->finished->weights_hash())));
-    return {};
+    return;
   }
   report.status = status_named(first->finished->status());
   report.reason = first->finished->reason();
   add_work(report, *first, recorder_.tested(), directory_);
-  return {};
 }
 
-Status JobRun::finish_badly(const EndJob& end, Report& report) {
+void JobRun::finish_badly(const EndJob& end, Report& report) {
   const Words* speaker = nullptr;
   for (const Words& words : recorder_.words()) {
     if (words.finished) speaker = &words;
@@ -184,7 +181,7 @@ Status JobRun::finish_badly(const EndJob& end, Report& report) {
   if (!ends_.contains(guilty)) {
     fail(report, Error(Code::kPeerLost, fmt::format("{} was lost with its node; {}",
                                                     worker_name(index(guilty)), end.reason)));
-    return {};
+    return;
   }
   const LastWords said{std::span(recorder_.words()).subspan(index(guilty), 1),
                        request_.parsed,
@@ -198,8 +195,7 @@ Status JobRun::finish_badly(const EndJob& end, Report& report) {
   report.reason = std::move(outcome.reason);
   report.error = std::move(outcome.error);
   if (report.error && report.error->code() == Code::kTimeout)
-    return recorder_.event("late", "node", report.reason);
-  return {};
+    recorder_.event("late", "node", report.reason);
 }
 
 }  // namespace tandem::cluster

@@ -28,30 +28,34 @@ class JobRun {
   // All must outlive it.
   JobRun(const RunRequest& request, const RunDirectory& directory, Recorder& recorder,
          RunView& view)
-      : request_(request), directory_(directory), recorder_(recorder), view_(view) {}
+      : request_(request), directory_(directory), recorder_(recorder), view_(view) {
+    recorder_.set_warn([&view](const Event& event) { show(event, view); });
+  }
 
   // A worker is about to start.
-  Status add_worker(int worker) {
-    return recorder_.add_worker(directory_, static_cast<std::size_t>(worker));
+  void add_worker(int worker) {
+    recorder_.add_worker(directory_, static_cast<std::size_t>(worker));
   }
-  Status message(int worker, const wire::WorkerMessage& message);
+  void message(int worker, const wire::WorkerMessage& message);
   // The answer to a worker that asks whether training ends.
   Result<wire::WorkerMessage> answer(const wire::Question& question);
-  Status line(int worker, Stream stream, std::string_view text);
+  void line(int worker, Stream stream, std::string_view text);
+  // It was lost with its node.
+  void forget(int worker) { recorder_.end_worker(static_cast<std::size_t>(worker)); }
   // `team` is the job's; null when it has none any more.
   Ending ended(int worker, const WorkerEnd& end, const Team* team);
 
   // The message that tells a worker its place. Where no member has a state, the newest whole
   // checkpoint is looked for and what the run recorded after it is taken away.
   Result<wire::WorkerMessage> place(const PlaceWorker& place, const MeetingPoint& point);
-  Status tell(const TellUser& news);
+  void tell(const TellUser& news);
   // Writes how it ended into the report.
-  Status finish(const EndJob& end, Report& report);
+  void finish(const EndJob& end, Report& report);
 
  private:
   Status go_back();
-  Status finish_well(Report& report);
-  Status finish_badly(const EndJob& end, Report& report);
+  void finish_well(Report& report);
+  void finish_badly(const EndJob& end, Report& report);
 
   const RunRequest& request_;
   const RunDirectory& directory_;

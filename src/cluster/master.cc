@@ -253,6 +253,14 @@ class Master::Impl {
   void node_lost(NodeId node, const std::string& name, const Error& why) {
     config_.log(fmt::format("node {} is lost: {}", name, why.message()));
     config_.publish({{"kind", "node_lost"}, {"node", name}, {"detail", why.message()}});
+    for (const auto& [id, job] : jobs_) {
+      for (const int worker : coordinator_.workers_of(id)) {
+        if (job->state() != JobState::kRunning || coordinator_.node_of(id, worker) != node)
+          continue;
+        job->run().forget(worker);
+        if (coordinator_.team(id)->wants(worker)) ++workers_lost_;
+      }
+    }
     apply(coordinator_.node_down(
         node, fmt::format("was lost with its node {}: {}", name, why.message()), now()));
     look_whether_done();
@@ -275,22 +283,24 @@ class Master::Impl {
       const auto words = parse_worker_message(said.message());
       if (!words.ok()) return peers_->refuse(node, words.error());
       if (words->has_question()) return answer(node, *job, said.worker(), words->question());
-      keep(*job, job->run().message(said.worker(), *words));
+      job->run().message(said.worker(), *words);
       apply(tell(coordinator_, said.job(), said.worker(), *words, now()));
     } else if (message.has_line()) {
       const wire::WorkerLine& line = message.line();
       MasterJob* job = job_of(node, line.job(), line.worker());
       if (job == nullptr) return;
       const Stream stream = line.errors() ? Stream::kErrors : Stream::kOutput;
-      keep(*job, job->run().line(line.worker(), stream, line.text()));
+      job->run().line(line.worker(), stream, line.text());
     } else if (message.has_ended()) {
       const wire::WorkerEnded& ended = message.ended();
       MasterJob* job = job_of(node, ended.job(), ended.worker());
       if (job == nullptr) return;
       const auto end = from_wire(ended);
       if (!end.ok()) return peers_->refuse(node, end.error());
-      const Ending ending = job->run().ended(ended.worker(), *end, coordinator_.team(ended.job()));
-      if (ending.kind == Ending::Kind::kLost) ++workers_lost_;
+      const Team* team = coordinator_.team(ended.job());
+      const bool was_wanted = team != nullptr && team->wants(ended.worker());
+      const Ending ending = job->run().ended(ended.worker(), *end, team);
+      if (was_wanted && ending.kind == Ending::Kind::kLost) ++workers_lost_;
       apply(coordinator_.ended(ended.job(), ended.worker(), ending, now()));
       look_whether_done();
     }
@@ -298,9 +308,7 @@ class Master::Impl {
 
   void answer(NodeId node, MasterJob& job, int worker, const wire::Question& question) {
     const auto words = job.run().answer(question);
-    if (!words.ok() && words.error().code() == Code::kCorrupt)
-      return peers_->refuse(node, words.error());
-    if (!words.ok()) return keep(job, words.error());
+    if (!words.ok()) return peers_->refuse(node, words.error());
     peers_->send(node, words_for(job.id(), worker, *words));
   }
 
@@ -340,7 +348,7 @@ class Master::Impl {
       keep_begun(job, job.begin(common_kernels(), anywhere ? "" : host));
     }
     if (job.state() != JobState::kRunning) return;
-    keep(job, job.run().add_worker(start.worker));
+    job.run().add_worker(start.worker);
     wire::MasterMessage message;
     wire::StartWorker& told = *message.mutable_start();
     const RunRequest& request = job.request();
@@ -381,7 +389,7 @@ class Master::Impl {
 
   void carry_out(MasterJob& job, const TellUser& news, NodeId) {
     config_.log(fmt::format("{}: {}: {} {}", job.name(), news.kind, news.who, news.detail));
-    if (job.state() == JobState::kRunning) keep(job, job.run().tell(news));
+    if (job.state() == JobState::kRunning) job.run().tell(news);
   }
 
   void carry_out(MasterJob& job, const EndJob& end, NodeId) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "base/file.h"
 
@@ -26,10 +27,10 @@ Result<Recorder> Recorder::with_files(const RunDirectory& directory, std::int64_
                                       Result<LineFile> (*open)(const std::filesystem::path&)) {
   TANDEM_ASSIGN(LineFile metrics, open(directory.metrics()));
   TANDEM_ASSIGN(LineFile events, open(directory.events()));
-  std::vector<LineFile> logs;
+  Logs logs;
   for (int worker = 0; worker < workers; ++worker) {
     TANDEM_ASSIGN(LineFile log, open(directory.worker_log(worker)));
-    logs.push_back(std::move(log));
+    logs.emplace_back(std::move(log));
   }
   return Recorder(std::move(metrics), std::move(events), std::move(logs));
 }
@@ -65,15 +66,32 @@ double Recorder::elapsed_s() const {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-Status Recorder::add_worker(const RunDirectory& directory, std::size_t number) {
-  // Numbers may be left out; and a run that goes on may have had a worker of this number before.
-  while (logs_.size() <= number) {
-    TANDEM_ASSIGN(LineFile log,
-                  LineFile::reopen(directory.worker_log(static_cast<int>(logs_.size()))));
-    logs_.push_back(std::move(log));
-    words_.emplace_back();
+void Recorder::add_worker(const RunDirectory& directory, std::size_t number) {
+  // Numbers may be left out.
+  if (logs_.size() <= number) {
+    logs_.resize(number + 1);
+    words_.resize(number + 1);
   }
-  return {};
+  // A run that goes on may have had a worker of this number before.
+  auto log = LineFile::reopen(directory.worker_log(static_cast<int>(number)));
+  if (!log.ok()) return note(log.error());
+  logs_[number].emplace(std::move(*log));
+}
+
+void Recorder::end_worker(std::size_t number) {
+  if (number < logs_.size()) logs_[number].reset();
+}
+
+// A full disk fails again and again; once is enough to know it.
+void Recorder::note(const Status& written) {
+  if (written.ok() || std::exchange(has_warned_, true)) return;
+  const Event event{
+      elapsed_s(), "recording_failed", "node",
+      written.error().message() + "; training goes on, and what does not fit is left out",
+      std::nullopt};
+  if (events_.size() < kMostEvents) events_.push_back(event);
+  [[maybe_unused]] const Status told = record(event);  // It may fit even so.
+  if (warn_) warn_(event);
 }
 
 Status Recorder::go_back_to(const RunDirectory& directory, const ResumePoint& point) {
@@ -86,19 +104,17 @@ Status Recorder::go_back_to(const RunDirectory& directory, const ResumePoint& po
 }
 
 // Workers compute the same losses; what one says is recorded.
-Status Recorder::message(std::size_t worker, const wire::WorkerMessage& message) {
-  if (worker >= words_.size()) return {};  // Of one that was never started.
+void Recorder::message(std::size_t worker, const wire::WorkerMessage& message) {
+  if (worker >= words_.size()) return;  // Of one that was never started.
   // Evaluations are recorded by whoever tells first: the speaker may die before it can.
-  const bool counts = worker == speaker_ || message.has_evaluated();
-  Status status = counts ? record_news(message) : Status();
+  if (worker == speaker_ || message.has_evaluated()) record_news(message);
   Words& words = words_[worker];
   if (message.has_progress()) words.progress = message.progress();
   if (message.has_finished()) words.finished = message.finished();
   if (message.has_failed()) words.failed = message.failed();
-  return status;
 }
 
-Status Recorder::record_news(const wire::WorkerMessage& message) {
+void Recorder::record_news(const wire::WorkerMessage& message) {
   switch (message.body_case()) {
     case wire::WorkerMessage::kProgress:
       return record(message.progress());
@@ -116,12 +132,11 @@ Status Recorder::record_news(const wire::WorkerMessage& message) {
     case wire::WorkerMessage::kFinished:  // The report tells these.
     case wire::WorkerMessage::kFailed:
     case wire::WorkerMessage::BODY_NOT_SET:  // Of a newer worker; nothing here depends on it.
-      return {};
+      return;
   }
-  return {};
 }
 
-Status Recorder::record(const wire::Progress& progress) {
+void Recorder::record(const wire::Progress& progress) {
   // A worker says something at least once a second while it trains, evaluates and saves; with
   // nothing new to say it repeats its last Progress. That shows that it lives and is no new
   // measurement.
@@ -130,9 +145,9 @@ Status Recorder::record(const wire::Progress& progress) {
       recorded_.has_value() &&
       (progress.step() < recorded_->step() ||
        (progress.step() == recorded_->step() && progress.epoch() == recorded_->epoch()));
-  if (repeated) return {};
+  if (repeated) return;
   recorded_ = progress;
-  return metrics_file_.append(one_line(
+  note(metrics_file_.append(one_line(
       {{"t_s", elapsed_s()},
        {"kind", "train"},
        {"step", progress.step()},
@@ -142,35 +157,39 @@ Status Recorder::record(const wire::Progress& progress) {
        {"lr", progress.lr()},
        {"grad_norm", progress.grad_norm() > 0 ? Json(progress.grad_norm()) : Json(nullptr)},
        {"train_s", progress.train_s()},
-       {"samples_per_s", per_second(progress.samples(), progress.train_s())}}));
+       {"samples_per_s", per_second(progress.samples(), progress.train_s())}})));
 }
 
-Status Recorder::record(const wire::Evaluated& evaluated) {
-  if (!evaluations_.emplace(evaluated.part(), evaluated.step()).second) return {};
+void Recorder::record(const wire::Evaluated& evaluated) {
+  if (!evaluations_.emplace(evaluated.part(), evaluated.step()).second) return;
   if (evaluated.part() == "test") tested_ = evaluated;
   Json json = {{"t_s", elapsed_s()},         {"kind", "eval"},
                {"part", evaluated.part()},   {"step", evaluated.step()},
                {"epoch", evaluated.epoch()}, {"loss", evaluated.loss()}};
   if (evaluated.has_accuracy()) json["accuracy"] = evaluated.accuracy();
-  return metrics_file_.append(one_line(json));
+  note(metrics_file_.append(one_line(json)));
 }
 
-Status Recorder::line(std::size_t worker, std::string_view text) {
-  if (worker >= words_.size()) return {};
+void Recorder::line(std::size_t worker, std::string_view text) {
+  if (worker >= words_.size()) return;
   std::deque<std::string>& lines = words_[worker].last_lines;
   lines.emplace_back(text);
   if (lines.size() > kLastLines) lines.pop_front();
-  return logs_[worker].append(text);
+  if (logs_[worker]) note(logs_[worker]->append(text));
 }
 
-Status Recorder::event(std::string_view kind, std::string_view who, std::string_view detail,
-                       std::optional<double> recovered_ms) {
+void Recorder::event(std::string_view kind, std::string_view who, std::string_view detail,
+                     std::optional<double> recovered_ms) {
   const Event event{elapsed_s(), std::string(kind), std::string(who), std::string(detail),
                     recovered_ms};
   if (events_.size() < kMostEvents) events_.push_back(event);
+  note(record(event));
+}
+
+Status Recorder::record(const Event& event) {
   Json json = {
       {"t_s", event.t_s}, {"kind", event.kind}, {"who", event.who}, {"detail", event.detail}};
-  if (recovered_ms) json["recovered_ms"] = *recovered_ms;
+  if (event.recovered_ms) json["recovered_ms"] = *event.recovered_ms;
   return events_file_.append(one_line(json));
 }
 

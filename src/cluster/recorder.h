@@ -1,10 +1,14 @@
 // Keeps what workers say: metrics.jsonl and events.jsonl from the one that speaks for all,
 // worker-N.log of each as it comes, and the numbers of the report. It also keeps the last lines of
-// each log, for the message about a worker that died. Belongs to one thread.
+// each log, for the message about a worker that died.
+//
+// What the disk does not take is left out: lines of a log are not worth the training that they tell
+// of. The first that is left out is an event and a warning. Belongs to one thread.
 #pragma once
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -34,18 +38,23 @@ class Recorder {
   static Result<Recorder> reopen(const RunDirectory& directory, std::int64_t workers);
 
   // For one more worker, with a number above those that there were. `directory` is create()'s.
-  Status add_worker(const RunDirectory& directory, std::size_t number);
+  void add_worker(const RunDirectory& directory, std::size_t number);
+  // It prints nothing more: its log is closed.
+  void end_worker(std::size_t number);
   // Takes away what was recorded after the point (cluster/resume.h).
   Status go_back_to(const RunDirectory& directory, const ResumePoint& point);
   // Whose news are recorded from now on; at first worker 0's.
   void set_speaker(std::size_t worker) { speaker_ = worker; }
   std::size_t speaker() const { return speaker_; }
 
-  // Each of these fails when the disk does.
-  Status message(std::size_t worker, const wire::WorkerMessage& message);
-  Status line(std::size_t worker, std::string_view text);
-  Status event(std::string_view kind, std::string_view who, std::string_view detail,
-               std::optional<double> recovered_ms = {});
+  // Called once, when something cannot be written.
+  using Warn = std::function<void(const Event& event)>;
+  void set_warn(Warn warn) { warn_ = std::move(warn); }
+
+  void message(std::size_t worker, const wire::WorkerMessage& message);
+  void line(std::size_t worker, std::string_view text);
+  void event(std::string_view kind, std::string_view who, std::string_view detail,
+             std::optional<double> recovered_ms = {});
 
   double elapsed_s() const;
   const std::vector<Words>& words() const { return words_; }  // By worker.
@@ -53,7 +62,9 @@ class Recorder {
   const std::vector<Event>& events() const { return events_; }
 
  private:
-  Recorder(LineFile metrics, LineFile events, std::vector<LineFile> logs)
+  using Logs = std::vector<std::optional<LineFile>>;
+
+  Recorder(LineFile metrics, LineFile events, Logs logs)
       : metrics_file_(std::move(metrics)),
         events_file_(std::move(events)),
         logs_(std::move(logs)),
@@ -62,14 +73,18 @@ class Recorder {
   // Each file by `open`: LineFile's create() or reopen().
   static Result<Recorder> with_files(const RunDirectory& directory, std::int64_t workers,
                                      Result<LineFile> (*open)(const std::filesystem::path&));
-  Status record_news(const wire::WorkerMessage& message);
-  Status record(const wire::Progress& progress);
-  Status record(const wire::Evaluated& evaluated);
+  void record_news(const wire::WorkerMessage& message);
+  void record(const wire::Progress& progress);
+  void record(const wire::Evaluated& evaluated);
+  Status record(const Event& event);
+  void note(const Status& written);
 
   double before_s_ = 0;  // Of the run until it ended the last time.
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   LineFile metrics_file_, events_file_;
-  std::vector<LineFile> logs_;
+  Logs logs_;  // By worker; none of those that have ended, or never were.
+  Warn warn_;
+  bool has_warned_ = false;
   std::vector<Words> words_;
   std::size_t speaker_ = 0;
   std::optional<wire::Progress> recorded_;                      // The last in metrics.jsonl.

@@ -16,17 +16,19 @@ namespace {
 // Records first, so that what a person was shown is on disk.
 class Listener : public WorkerListener {
  public:
-  Listener(Recorder& recorder, RunView& view) : recorder_(recorder), view_(view) {}
+  Listener(Recorder& recorder, RunView& view) : recorder_(recorder), view_(view) {
+    recorder_.set_warn([&view](const Event& event) { show(event, view); });
+  }
 
   Status message(int worker, const wire::WorkerMessage& message) override {
-    Status status = recorder_.message(static_cast<std::size_t>(worker), message);
+    recorder_.message(static_cast<std::size_t>(worker), message);
     if (worker == 0) view_.message(message);
-    return status;
+    return {};
   }
   Status line(int worker, Stream stream, std::string_view text) override {
-    Status status = recorder_.line(static_cast<std::size_t>(worker), text);
+    recorder_.line(static_cast<std::size_t>(worker), text);
     view_.line(worker, stream, text);
-    return status;
+    return {};
   }
   void stopping(Order order, Cause cause) override { view_.stopping(order, cause); }
   void resumed() override { view_.resumed(); }
@@ -42,10 +44,10 @@ bool is_follower(const RunRequest& request) {
   return request.place.has_value() && request.place->rank > 0;
 }
 
-Status record_resume(const ResumePoint& point, Recorder& recorder) {
+void record_resume(const ResumePoint& point, Recorder& recorder) {
   for (const std::string& refused : point.refused)
-    TANDEM_TRY(recorder.event("checkpoint_damaged", "user", refused));
-  return recorder.event("resumed", "user", fmt::format("after step {}", point.step));
+    recorder.event("checkpoint_damaged", "user", refused);
+  recorder.event("resumed", "user", fmt::format("after step {}", point.step));
 }
 
 // Starts the workers, waits for their end and writes both into the report. An Error when there was
@@ -83,16 +85,24 @@ Status run_recorded(const RunRequest& request, const RunDirectory& directory,
   report.reason = std::move(outcome.reason);
   report.error = std::move(outcome.error);
   add_work(report, recorder.words()[0], recorder.tested(), directory);
-  if (outcome.lost)
-    return recorder.event("lost", worker_name(first + *outcome.lost), report.reason);
-  if (report.status == RunStatus::kCancelled)
-    return recorder.event("cancelled", "user", report.reason);
-  if (report.error.has_value() && report.error->code() == Code::kTimeout)
-    return recorder.event("late", "node", report.reason);
+  if (outcome.lost) {
+    recorder.event("lost", worker_name(first + *outcome.lost), report.reason);
+  } else if (report.status == RunStatus::kCancelled) {
+    recorder.event("cancelled", "user", report.reason);
+  } else if (report.error.has_value() && report.error->code() == Code::kTimeout) {
+    recorder.event("late", "node", report.reason);
+  }
   return {};
 }
 
 }  // namespace
+
+void show(const Event& event, RunView& view) {
+  wire::WorkerMessage message;
+  message.mutable_event()->set_kind(event.kind);
+  message.mutable_event()->set_detail(event.detail);
+  view.message(message);
+}
 
 Report run(const RunRequest& request, const RunDirectory& directory, SignalQueue& signals,
            RunView& view) {
@@ -108,7 +118,7 @@ Report run(const RunRequest& request, const RunDirectory& directory, SignalQueue
     const int workers = changes ? 0 : meeting.workers();
     TANDEM_ASSIGN(Recorder recorder, reopens ? Recorder::reopen(directory, workers)
                                              : Recorder::create(directory, workers));
-    if (reopens) TANDEM_TRY(record_resume(*request.resume, recorder));
+    if (reopens) record_resume(*request.resume, recorder);
     Status status =
         changes ? run_changing(request, directory, signals, view, recorder, report)
                 : run_recorded(request, directory, meeting, signals, view, recorder, report);

@@ -50,6 +50,9 @@ class RunView {
   virtual void lost(std::size_t worker, const std::deque<std::string>& last_lines) = 0;
 };
 
+// As if the worker that speaks for all had told of it.
+void show(const Event& event, RunView& view);
+
 // Runs the job in `directory`, which is locked (RunLock). Never fails as a call: an error is in the
 // report, which is also in the directory unless the disk itself is the error.
 Report run(const RunRequest& request, const RunDirectory& directory, SignalQueue& signals,

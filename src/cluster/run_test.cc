@@ -17,7 +17,9 @@ using Json = nlohmann::json;
 
 class SilentView : public RunView {
  public:
-  void message(const wire::WorkerMessage&) override {}
+  void message(const wire::WorkerMessage& message) override {
+    if (message.event().kind() == "recording_failed") ++warnings;
+  }
   void line(int, Stream, std::string_view) override {}
   void stopping(Order, Cause) override {}
   void resumed() override {}
@@ -27,6 +29,7 @@ class SilentView : public RunView {
   }
 
   std::vector<std::string> lines;
+  int warnings = 0;
 };
 
 // Runs a shell script in the place of the worker: the script sees the worker's arguments.
@@ -152,12 +155,14 @@ TEST_F(Run, AMissingWorkerStillLeavesAReport) {
   EXPECT_EQ(written("report.json")["error"]["code"], "peer_lost");
 }
 
-TEST_F(Run, AFullDiskFailsTheRunClearly) {
+TEST_F(Run, AFullDiskCostsLinesButNotTheRun) {
   // A limit on the size of files stands for the full disk. The report itself is small enough for it
   // here.
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const std::string script = "while :; do echo 0123456789012345678901234567890123456789; done";
+  const std::string script = frames({started_message(), progress_message(50, 1)}) +
+                             "yes 0123456789012345678901234567890123456789 | head -c 100000; " +
+                             frames({finished_message("finished")});
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{65536, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
@@ -165,10 +170,13 @@ TEST_F(Run, AFullDiskFailsTheRunClearly) {
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
 
-  EXPECT_EQ(report.status, RunStatus::kFailed);
-  EXPECT_EQ(exit_code(report), exit_code(Code::kOutOfSpace));
-  EXPECT_NE(report.error->message().find("worker-0.log"), std::string::npos);
-  EXPECT_EQ(written("report.json")["error"]["code"], "out_of_space");
+  EXPECT_EQ(report.status, RunStatus::kFinished);
+  EXPECT_EQ(view.warnings, 1);
+  const Json events = written("report.json")["events"];
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0]["kind"], "recording_failed");
+  const std::string detail = events[0]["detail"];
+  EXPECT_NE(detail.find("worker-0.log"), std::string::npos) << detail;
   EXPECT_TRUE(content_of(scratch.path() / "run" / "worker-0.log").ends_with("\n"));
 }
 

@@ -101,22 +101,31 @@ class Interrupt(TandemTest):
 
 
 class Disk(TandemTest):
-    def limited(self, size):
+    def limited(self, size, *arguments, code=0):
         """Trains with a limit on the size of files, which fails as a full disk does."""
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-        return self.tandem("train", self.job, *LONG, "train.report_every_s=0.01", "--out", "run", code=9,
-                           preexec_fn=limit)
+        return self.tandem("train", self.job, "--out", "run", *arguments, code=code, preexec_fn=limit)
 
-    def test_a_full_disk_ends_the_run_with_a_clear_error(self):
-        errors = self.limited(8192).stderr
+    def test_a_full_disk_costs_metrics_but_not_the_run(self):
+        epochs = "train.epochs=200"  # Each has two lines at least.
+        self.tandem("train", self.job, "--out", "truth", "-q", epochs)
+        errors = self.limited(32768, "-q", epochs, "checkpoint.keep=0").stderr
+        self.assertEqual(errors.count("recording_failed"), 1, errors)
         self.assertIn("metrics.jsonl", errors)
-        self.assertEqual(self.report("run")["error"]["code"], "out_of_space")
+        report = self.report("run")
+        self.assertEqual((report["status"], report["weights_hash"]), ("finished", self.report("truth")["weights_hash"]))
+        self.assertEqual([event["kind"] for event in report["events"]].count("recording_failed"), 1)
         lines = (self.scratch / "run/metrics.jsonl").read_text()
         self.assertTrue(lines.endswith("}\n"), "no half line is left")
 
+    def test_a_full_disk_that_does_not_take_the_model_is_a_clear_error(self):
+        errors = self.limited(8192, "-q", "checkpoint.keep=0", "model.kind=mlp", "model.hidden=[64]", code=9).stderr
+        self.assertIn("model.safetensors", errors)
+        self.assertEqual(self.report("run")["error"]["code"], "out_of_space")
+
     def test_a_disk_that_is_full_from_the_start(self):
-        self.assertIn("job.toml", self.limited(16).stderr)
+        self.assertIn("job.toml", self.limited(16, code=9).stderr)
 
 
 if __name__ == "__main__":
