@@ -35,6 +35,7 @@ std::string steps_of(const Json& job) {
 
 // What a person should know beside the numbers.
 std::string remark_of(const Json& job) {
+  if (job.value("checking", false)) return "its checkpoints are read";
   if (job.contains("place_in_queue"))
     return fmt::format("{} in the queue", job["place_in_queue"].dump());
   if (job.value("waiting", false)) return "waits for workers";

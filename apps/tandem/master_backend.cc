@@ -83,8 +83,16 @@ Result<json> MasterBackend::cancel(const std::string& id) {
   return ask<json>([this, id] { return master_.cancel(id); });
 }
 
+// One whose checkpoints take long to read is answered as it is meanwhile.
 Result<json> MasterBackend::resume(const std::string& id, std::optional<std::int64_t> step) {
-  return ask<json>([this, id, step] { return master_.resume(id, step); });
+  auto promise = std::make_shared<std::promise<Result<json>>>();
+  std::future<Result<json>> future = promise->get_future();
+  loop_.post([this, promise, id, step] {
+    master_.resume(id, step,
+                   [promise](Result<json> answer) { promise->set_value(std::move(answer)); });
+  });
+  if (future.wait_for(kPatience / 2) == std::future_status::ready) return future.get();
+  return job(id);
 }
 
 Result<json> MasterBackend::resize(const std::string& id, std::int64_t workers) {

@@ -70,13 +70,14 @@ Ending JobRun::ended(int worker, const WorkerEnd& end, const Team* team) {
   return {Ending::Kind::kLost, describe_end(end, words)};
 }
 
-Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const MeetingPoint& point) {
+Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const MeetingPoint& point,
+                                          const ResumePoint* found) {
   if (place.generation != generation_) {
     checkpoint_.clear();
     if (place.anew) {
       TANDEM_ASSIGN(owner_, random_token());
       TANDEM_TRY(checkpoint::set_owner(directory_.path(), owner_));
-      TANDEM_TRY(go_back());
+      TANDEM_TRY(go_back(found));
     }
     generation_ = place.generation;
     workers_.end = place.size;
@@ -103,12 +104,17 @@ Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const Meetin
   return message;
 }
 
-Status JobRun::go_back() {
+Status JobRun::go_back(const ResumePoint* found) {
   if (generation_ == 0) {
     if (request_.resume) checkpoint_ = request_.resume->checkpoint;
     return {};
   }
-  TANDEM_ASSIGN(const ResumePoint point, newest_or_start(directory_));
+  ResumePoint point;
+  if (found != nullptr) {
+    point = *found;
+  } else {
+    TANDEM_ASSIGN(point, newest_or_start(directory_));
+  }
   for (const std::string& refused : point.refused)
     recorder_.event("checkpoint_damaged", "master", refused);
   TANDEM_TRY(recorder_.go_back_to(directory_, point));

@@ -47,13 +47,19 @@ class JobRun {
 
   // The message that tells a worker its place. Where no member has a state, the newest whole
   // checkpoint is looked for and what the run recorded after it is taken away.
-  Result<wire::WorkerMessage> place(const PlaceWorker& place, const MeetingPoint& point);
+  // `found` is what newest_or_start() has given already; without it it is called here.
+  Result<wire::WorkerMessage> place(const PlaceWorker& place, const MeetingPoint& point,
+                                    const ResumePoint* found = nullptr);
+  // Whether place() will want to know the newest whole checkpoint.
+  bool must_find_checkpoint(const PlaceWorker& place) const {
+    return place.anew && generation_ > 0 && place.generation != generation_;
+  }
   void tell(const TellUser& news);
   // Writes how it ended into the report.
   void finish(const EndJob& end, Report& report);
 
  private:
-  Status go_back();
+  Status go_back(const ResumePoint* found);
   void finish_well(Report& report);
   void finish_badly(const EndJob& end, Report& report);
 

@@ -6,11 +6,13 @@
 #include <map>
 #include <utility>
 
-#include "base/cpu.h"
 #include "base/file.h"
+#include "cluster/checkpoint_search.h"
 #include "cluster/journal.h"
 #include "cluster/master_job.h"
-#include "cluster/master_metrics.h"
+#include "cluster/master_views.h"
+#include "cluster/node_kernels.h"
+#include "cluster/orders.h"
 #include "cluster/peers.h"
 #include "cluster/remote.h"
 #include "cluster/worker_news.h"
@@ -89,7 +91,12 @@ class Master::Impl {
       return Error(Code::kInvalidArgument,
                    fmt::format("{} has ended already: {}", id, to_string(job->state())));
     }
-    apply(coordinator_.cancel(job->id(), now()));
+    if (job->is_checking()) {
+      search_.forget(job->id());
+      job->end_check(std::nullopt);
+    } else {
+      apply(coordinator_.cancel(job->id(), now()));
+    }
     return job->to_json(coordinator_);
   }
 
@@ -108,18 +115,16 @@ class Master::Impl {
     return job->to_json(coordinator_);
   }
 
-  Result<Json> resume(const std::string& id, std::optional<std::int64_t> step) {
-    TANDEM_ASSIGN(MasterJob * job, find(id));
-    if (!cluster::has_ended(job->state())) {
-      return Error(Code::kInvalidArgument,
-                   fmt::format("{} is {}; cancel it first", id, to_string(job->state())));
+  void resume(const std::string& id, std::optional<std::int64_t> step, const Answer& answer) {
+    const auto found = find(id);
+    if (!found.ok()) return answer(found.error());
+    MasterJob& job = **found;
+    if (!cluster::has_ended(job.state())) {
+      return answer(Error(Code::kInvalidArgument,
+                          fmt::format("{} is {}; cancel it first", id, to_string(job.state()))));
     }
-    TANDEM_TRY(shut_out_workers(job->directory()));
-    TANDEM_ASSIGN(ResumePoint point, find_resume_point(job->directory(), step));
-    TANDEM_TRY(go_back_locked(job->directory(), point));
-    job->queue_again(std::move(point));
-    queue(*job);
-    return job->to_json(coordinator_);
+    check(
+        job, [step](const RunDirectory& run) { return find_resume_point(run, step); }, answer);
   }
 
   Json jobs() const {
@@ -138,34 +143,10 @@ class Master::Impl {
     return no_such_job(id);
   }
 
-  Json nodes() const {
-    Json list = Json::array();
-    peers_->for_each([&](NodeId node, const wire::NodeHello& hello, const std::string& address) {
-      list.push_back({{"id", node},
-                      {"name", hello.name()},
-                      {"address", address},
-                      {"slots", coordinator_.slots(node)},
-                      {"used", coordinator_.used_slots(node)},
-                      {"processor", hello.processor()},
-                      {"version", hello.version()}});
-    });
-    return {{"nodes", std::move(list)}};
-  }
-
+  Json nodes() const { return nodes_json(*peers_, coordinator_); }
   std::string prometheus() const {
-    ClusterFacts facts;
-    facts.refused_peers = peers_->refused();
+    ClusterFacts facts = facts_of(*peers_, coordinator_, jobs_);
     facts.workers_lost = workers_lost_;
-    peers_->for_each([&](NodeId node, const wire::NodeHello&, const std::string&) {
-      ++facts.nodes;
-      facts.slots += coordinator_.slots(node);
-      facts.used_slots += coordinator_.used_slots(node);
-    });
-    for (const auto& [id, job] : jobs_) {
-      ++facts.jobs[std::string(to_string(job->state()))];
-      if (!cluster::has_ended(job->state()) && job->progress())
-        facts.progress.emplace_back(job->name(), *job->progress());
-    }
     return to_prometheus(facts);
   }
 
@@ -175,7 +156,7 @@ class Master::Impl {
     for (const auto& [id, job] : jobs_) {
       for (const int worker : coordinator_.workers_of(id)) {
         if (const auto node = coordinator_.node_of(id, worker))
-          send_end(id, worker, *node, Order::kTerminate);
+          peers_->send(*node, order_to_end(id, worker, Order::kTerminate));
       }
     }
     give_up_ = loop_.after(config_.worker_limits.grace, [this] { end_shut_down(); });
@@ -215,15 +196,32 @@ class Master::Impl {
     MasterJob& job = add(request_of(std::move(*parsed), *text, accepted.base_directory), *directory,
                          accepted.priority);
     if (!accepted.status.empty()) return job.end_as(state_named(accepted.status));
-    [[maybe_unused]] const Status shut_out = shut_out_workers(*directory);
-    auto point = newest_or_start(*directory);
-    if (!point.ok()) {
-      config_.log(fmt::format("{}: {}", job.name(), point.error().message()));
-      return job.end(std::move(point).error());
+    check(job, newest_or_start, [this, name = job.name()](const Result<Json>& taken) {
+      if (!taken.ok()) config_.log(fmt::format("{}: {}", name, taken.error().message()));
+    });
+  }
+
+  // Looks for the checkpoint from which the job shall go on, and queues it.
+  void check(MasterJob& job, CheckpointSearch::Look look, Answer answer) {
+    job.check();
+    search_.begin(job.id(), job.directory(), std::move(look),
+                  [this, &job, answer = std::move(answer)](const Result<ResumePoint>& point) {
+                    answer(end_check(job, point));
+                  });
+  }
+
+  Result<Json> end_check(MasterJob& job, const Result<ResumePoint>& point) {
+    if (!point.ok() && point.error().code() == Code::kCancelled) return point.error();
+    Status status = point.ok() ? Status() : Status(point.error());
+    if (status.ok() && job.had_ended()) status = go_back_locked(job.directory(), *point);
+    if (!status.ok()) {
+      job.end_check(status.error());
+      return status.error();
     }
     config_.log(fmt::format("takes up {} again, after step {}", job.name(), point->step));
-    job.queue_again(std::move(*point));
+    job.queue_again(*point);
     queue(job);
+    return job.to_json(coordinator_);
   }
 
   void publish(const MasterJob& job, const char* kind, const std::string& detail) {
@@ -231,14 +229,9 @@ class Master::Impl {
   }
 
   void node_up(NodeId node, const wire::NodeHello& hello) {
-    Cpu cpu;
-    cpu.avx2 = hello.avx2();
-    cpu.avx512 = hello.avx512();
     for (const auto& [id, job] : jobs_) {
       const Kernels& kernels = job->request().kernels;
-      const bool lacks =
-          (kernels.aten == "avx512" && !cpu.avx512) || (kernels.aten == "avx2" && !cpu.avx2);
-      if (job->state() != JobState::kRunning || !lacks) continue;
+      if (job->state() != JobState::kRunning || can_run(hello, kernels)) continue;
       return peers_->refuse(
           node, Error(Code::kInvalidArgument,
                       fmt::format("its processor lacks {}, which {} uses; it can join when that "
@@ -309,7 +302,7 @@ class Master::Impl {
   void answer(NodeId node, MasterJob& job, int worker, const wire::Question& question) {
     const auto words = job.run().answer(question);
     if (!words.ok()) return peers_->refuse(node, words.error());
-    peers_->send(node, words_for(job.id(), worker, *words));
+    peers_->send(node, order_to_tell(job.id(), worker, *words));
   }
 
   // A job whose files cannot be written ends.
@@ -345,25 +338,11 @@ class Master::Impl {
     if (job.state() == JobState::kQueued) {
       const std::string& host = config_.listen.host;
       const bool anywhere = host == "0.0.0.0" || host == "::";
-      keep_begun(job, job.begin(common_kernels(), anywhere ? "" : host));
+      keep_begun(job, job.begin(common_kernels(*peers_), anywhere ? "" : host));
     }
     if (job.state() != JobState::kRunning) return;
     job.run().add_worker(start.worker);
-    wire::MasterMessage message;
-    wire::StartWorker& told = *message.mutable_start();
-    const RunRequest& request = job.request();
-    told.set_job(job.id());
-    told.set_worker(start.worker);
-    told.set_job_text(request.job_text);
-    told.set_run_directory(job.directory().path().string());
-    told.set_base_directory(request.base_directory.string());
-    told.set_token(job.token());
-    told.set_blas_core(request.kernels.blas_core);
-    told.set_aten(request.kernels.aten);
-    told.set_onednn(request.kernels.onednn);
-    told.set_start_ms(request.limits.start.count());
-    told.set_silence_ms(request.limits.silence.count());
-    peers_->send(node, message);
+    peers_->send(node, order_to_start(job, start.worker));
   }
 
   // A job that cannot begin ends before it had a worker.
@@ -378,13 +357,34 @@ class Master::Impl {
 
   void carry_out(MasterJob& job, const PlaceWorker& place, NodeId node) {
     if (job.state() != JobState::kRunning) return;
-    const auto words = job.run().place(place, job.meeting_point());
+    if (!job.run().must_find_checkpoint(place)) return send_place(job, place, node, nullptr);
+    Held& held = held_[job.id()];
+    const bool is_first = std::exchange(held.generation, place.generation) != place.generation;
+    if (is_first) held.places.clear();
+    held.places.emplace_back(place, node);
+    if (!is_first) return;
+    search_.begin(job.id(), job.directory(), newest_or_start,
+                  [this, &job](const Result<ResumePoint>& point) { release(job, point); });
+  }
+
+  // The checkpoint is found from which the members of a generation shall go on.
+  void release(MasterJob& job, const Result<ResumePoint>& point) {
+    if (!point.ok() && point.error().code() == Code::kCancelled) return;
+    const Held held = std::move(held_[job.id()]);
+    held_.erase(job.id());
+    if (!point.ok()) return keep(job, point.error());
+    for (const auto& [place, node] : held.places) send_place(job, place, node, &*point);
+  }
+
+  void send_place(MasterJob& job, const PlaceWorker& place, NodeId node, const ResumePoint* found) {
+    if (job.state() != JobState::kRunning) return;
+    const auto words = job.run().place(place, job.meeting_point(), found);
     if (!words.ok()) return keep(job, words.error());
-    peers_->send(node, words_for(job.id(), place.worker, *words));
+    peers_->send(node, order_to_tell(job.id(), place.worker, *words));
   }
 
   void carry_out(MasterJob& job, const EndWorker& end, NodeId node) {
-    send_end(job.id(), end.worker, node, end.order);
+    peers_->send(node, order_to_end(job.id(), end.worker, end.order));
   }
 
   void carry_out(MasterJob& job, const TellUser& news, NodeId) {
@@ -394,6 +394,8 @@ class Master::Impl {
 
   void carry_out(MasterJob& job, const EndJob& end, NodeId) {
     if (shutting_down_) return;  // Its files stay as they are, for the next master.
+    search_.forget(job.id());
+    held_.erase(job.id());
     const auto broken = broken_.find(job.id());
     if (broken != broken_.end()) {
       job.end(broken->second);
@@ -402,26 +404,6 @@ class Master::Impl {
       job.end(end);
     }
     config_.log(fmt::format("{}: {}", job.name(), to_string(job.state())));
-  }
-
-  void send_end(JobId job, int worker, NodeId node, Order order) {
-    wire::MasterMessage message;
-    message.mutable_end()->set_job(job);
-    message.mutable_end()->set_worker(worker);
-    message.mutable_end()->set_order(static_cast<int>(order));
-    message.mutable_end()->set_cause(static_cast<int>(Cause::kCancelled));
-    peers_->send(node, message);
-  }
-
-  // All workers of a job use the same kernels: those that every node has.
-  Kernels common_kernels() const {
-    Cpu cpu;
-    cpu.avx2 = cpu.avx512 = true;
-    peers_->for_each([&](NodeId, const wire::NodeHello& hello, const std::string&) {
-      cpu.avx2 = cpu.avx2 && hello.avx2();
-      cpu.avx512 = cpu.avx512 && hello.avx512();
-    });
-    return best_kernels(cpu);
   }
 
   void look_whether_done() {
@@ -437,12 +419,19 @@ class Master::Impl {
     if (done_) std::exchange(done_, nullptr)();
   }
 
+  // Places of a generation that goes on from a checkpoint, until that is found.
+  struct Held {
+    std::uint64_t generation = 0;
+    std::vector<std::pair<PlaceWorker, NodeId>> places;
+  };
+
   net::Loop& loop_;
   const MasterConfig config_;
   Descriptor lock_;
   Coordinator coordinator_;
-  std::map<JobId, std::unique_ptr<MasterJob>> jobs_;
+  MasterJobs jobs_;
   std::map<JobId, Error> broken_;  // Jobs that end because of their files.
+  std::map<JobId, Held> held_;
   JobId next_job_ = 1;
   std::uint64_t workers_lost_ = 0;
   std::deque<JobAction> todo_;
@@ -450,6 +439,7 @@ class Master::Impl {
   std::function<void()> done_;
   net::Timer timer_, give_up_;
   std::unique_ptr<Peers> peers_;
+  CheckpointSearch search_{loop_};
 };
 
 Result<std::unique_ptr<Master>> Master::create(net::Loop& loop, MasterConfig config) {
@@ -470,8 +460,8 @@ Result<Json> Master::submit(JobSubmission submission) {
 Result<Json> Master::cancel(const std::string& id) {
   return impl_->cancel(id);
 }
-Result<Json> Master::resume(const std::string& id, std::optional<std::int64_t> step) {
-  return impl_->resume(id, step);
+void Master::resume(const std::string& id, std::optional<std::int64_t> step, Answer answer) {
+  impl_->resume(id, step, answer);
 }
 Result<Json> Master::resize(const std::string& id, std::int64_t workers) {
   return impl_->resize(id, workers);

@@ -51,7 +51,10 @@ class Master {
 
   Result<nlohmann::json> submit(JobSubmission submission);
   Result<nlohmann::json> cancel(const std::string& id);
-  Result<nlohmann::json> resume(const std::string& id, std::optional<std::int64_t> step);
+  // Its checkpoints are read first, which may take long: `answer` is called when that is done, or
+  // at once with what speaks against it. Until then the job is queued and `checking`.
+  using Answer = std::function<void(Result<nlohmann::json>)>;
+  void resume(const std::string& id, std::optional<std::int64_t> step, Answer answer);
   Result<nlohmann::json> resize(const std::string& id, std::int64_t workers);
   nlohmann::json jobs() const;
   Result<nlohmann::json> job(const std::string& id) const;

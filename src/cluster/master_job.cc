@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <utility>
 
 #include "base/file.h"
 #include "cluster/meeting.h"
@@ -130,7 +131,24 @@ void MasterJob::close(Report report) {
   lock_.reset();
 }
 
+void MasterJob::check() {
+  before_ = std::exchange(state_, JobState::kQueued);
+  checking_ = true;
+}
+
+void MasterJob::end_check(const std::optional<Error>& why) {
+  checking_ = false;
+  if (had_ended()) {
+    state_ = before_;
+  } else if (why) {
+    end(*why);
+  } else {
+    end(EndJob{EndJob::How::kCancelled, -1, ""});
+  }
+}
+
 void MasterJob::queue_again(ResumePoint point) {
+  checking_ = false;
   request_.resume = std::move(point);
   state_ = JobState::kQueued;
   reason_.clear();
@@ -146,6 +164,7 @@ Json MasterJob::to_json(const Coordinator& coordinator) const {
                {"workers", {{"asked", asked_}, {"now", 0}}},
                {"lanes", request_.parsed.job.lanes()}};
   if (!reason_.empty()) json["reason"] = reason_;
+  if (checking_) json["checking"] = true;
   if (const Team* team = coordinator.team(id_)) {
     json["workers"]["now"] = team->is_waiting() ? 0 : team->members();
     json["generation"] = team->generation();

@@ -58,6 +58,13 @@ class MasterJob final : public RunView {
   void end(Error error);
   // After a restart of the master: what its report says.
   void end_as(JobState state) { state_ = state; }
+  // Its checkpoints are read, until queue_again() or end_check(). The latter is told why it cannot
+  // go on; nothing when the user wants it so.
+  void check();
+  bool is_checking() const { return checking_; }
+  // Whether it had ended before they were read: then it has its report and is as it was.
+  bool had_ended() const { return cluster::has_ended(before_); }
+  void end_check(const std::optional<Error>& why);
   // It shall run again, from a checkpoint.
   void queue_again(ResumePoint point);
 
@@ -81,6 +88,8 @@ class MasterJob final : public RunView {
   const int priority_;
   const Publish publish_;
   JobState state_ = JobState::kQueued;
+  JobState before_ = JobState::kQueued;  // When its checkpoints are read.
+  bool checking_ = false;
   std::string reason_;
   std::int64_t asked_;
   std::string token_;

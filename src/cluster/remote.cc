@@ -30,14 +30,6 @@ Result<wire::WorkerMessage> parse_worker_message(const std::string& bytes) {
   return parse<wire::WorkerMessage>(bytes, "worker");
 }
 
-wire::MasterMessage words_for(std::int64_t job, int worker, const wire::WorkerMessage& words) {
-  wire::MasterMessage message;
-  message.mutable_tell()->set_job(job);
-  message.mutable_tell()->set_worker(worker);
-  message.mutable_tell()->set_message(words.SerializeAsString());
-  return message;
-}
-
 wire::WorkerEnded to_wire(std::int64_t job, int worker, const WorkerEnd& end) {
   wire::WorkerEnded ended;
   ended.set_job(job);
