@@ -37,7 +37,8 @@ JobState state_named(std::string_view status) {
 // Until the job begins it is not locked any more.
 Status go_back_locked(const RunDirectory& directory, const ResumePoint& point) {
   TANDEM_ASSIGN([[maybe_unused]] const RunLock lock, RunLock::take(directory));
-  return go_back_to(directory, point);
+  TANDEM_TRY(go_back_to(directory, point));
+  return rename_accepted(directory.path(), "");
 }
 
 Error no_such_job(const std::string& id) {
@@ -72,14 +73,13 @@ class Master::Impl {
   std::uint16_t port() const { return peers_->port(); }
 
   Result<Json> submit(JobSubmission submission) {
-    TANDEM_ASSIGN(RunDirectory directory,
-                  RunDirectory::create_next(config_.runs, submission.parsed.job.name));
-    TANDEM_TRY(write_file_atomic(directory.job(), submission.job_text));
-    TANDEM_TRY(
-        write_accepted({directory.path(), submission.base_directory, submission.priority, ""}));
+    TANDEM_ASSIGN(Accepted accepted,
+                  accept(config_.runs, submission.parsed.job.name, submission.job_text,
+                         submission.base_directory, submission.priority));
+    TANDEM_ASSIGN(RunDirectory directory, RunDirectory::open(accepted.directory));
     MasterJob& job = add(request_of(std::move(submission.parsed), std::move(submission.job_text),
                                     submission.base_directory),
-                         std::move(directory), submission.priority);
+                         std::move(directory), std::move(accepted));
     publish(job, "accepted", fmt::format("{} workers", job.request().parsed.job.cluster.workers));
     queue(job);
     return job.to_json(coordinator_);
@@ -110,6 +110,10 @@ class Master::Impl {
                        : fmt::format("{} workers: {} has {} lanes, so it can have 1 to {}", workers,
                                      id, lanes, lanes));
     }
+    Accepted accepted = accepted_.at(job->id());
+    accepted.workers = workers;
+    TANDEM_TRY(write_accepted(accepted));
+    accepted_[job->id()] = std::move(accepted);
     job->set_asked(workers);
     apply(coordinator_.resize(job->id(), static_cast<int>(workers), now()));
     return job->to_json(coordinator_);
@@ -174,15 +178,20 @@ class Master::Impl {
     return request;
   }
 
-  MasterJob& add(RunRequest request, RunDirectory directory, int priority) {
+  MasterJob& add(RunRequest request, RunDirectory directory, Accepted accepted) {
     const JobId id = next_job_++;
-    auto job = std::make_unique<MasterJob>(id, std::move(request), std::move(directory), priority,
-                                           config_.publish);
+    auto job = std::make_unique<MasterJob>(id, std::move(request), std::move(directory),
+                                           accepted.priority, config_.publish);
+    if (accepted.workers) job->set_asked(*accepted.workers);
+    accepted_[id] = std::move(accepted);
     return *(jobs_[id] = std::move(job));
   }
 
   void queue(MasterJob& job) {
-    apply(coordinator_.submit(job.id(), plan_of(job.request().parsed.job, job.priority()), now()));
+    JobPlan plan = plan_of(job.request().parsed.job, job.priority());
+    if (const auto& resized = accepted_.at(job.id()).workers)
+      plan.team.wanted = plan.most = static_cast<int>(*resized);
+    apply(coordinator_.submit(job.id(), plan, now()));
   }
 
   // A job of an earlier master.
@@ -193,9 +202,10 @@ class Master::Impl {
     if (!text.ok()) return config_.log(text.error().message());
     auto parsed = job::parse_located(*text, directory->job().string(), {});
     if (!parsed.ok()) return config_.log(parsed.error().message());
-    MasterJob& job = add(request_of(std::move(*parsed), *text, accepted.base_directory), *directory,
-                         accepted.priority);
-    if (!accepted.status.empty()) return job.end_as(state_named(accepted.status));
+    MasterJob& job =
+        add(request_of(std::move(*parsed), *text, accepted.base_directory), *directory, accepted);
+    if (!accepted.status.empty())
+      return job.end_as(state_named(accepted.status), accepted.reason, accepted.progress);
     check(job, newest_or_start, [this, name = job.name()](const Result<Json>& taken) {
       if (!taken.ok()) config_.log(fmt::format("{}: {}", name, taken.error().message()));
     });
@@ -430,7 +440,8 @@ class Master::Impl {
   Descriptor lock_;
   Coordinator coordinator_;
   MasterJobs jobs_;
-  std::map<JobId, Error> broken_;  // Jobs that end because of their files.
+  std::map<JobId, Accepted> accepted_;  // As the journal has them.
+  std::map<JobId, Error> broken_;       // Jobs that end because of their files.
   std::map<JobId, Held> held_;
   JobId next_job_ = 1;
   std::uint64_t workers_lost_ = 0;

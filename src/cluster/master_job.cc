@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "cluster/journal.h"
 #include "cluster/meeting.h"
 #include "cluster/summary.h"
 
@@ -119,7 +120,12 @@ void MasterJob::close(Report report) {
                                                     : JobState::kFailed;
   reason_ = report.reason;
   const Status written = write_file_atomic(directory_.report(), cluster::to_json(report));
-  if (!written.ok()) reason_ += "; its report could not be written: " + written.error().message();
+  if (!written.ok()) {
+    reason_ += "; its report could not be written: " + written.error().message();
+    // The next master must not take it for one that has not ended.
+    const Status renamed = rename_accepted(directory_.path(), to_string(state_));
+    if (!renamed.ok()) reason_ += "; " + renamed.error().message();
+  }
   publish_({{"job", name()},
             {"kind", "ended"},
             {"state", to_string(state_)},
@@ -129,6 +135,12 @@ void MasterJob::close(Report report) {
   recorder_.reset();
   store_.reset();
   lock_.reset();
+}
+
+void MasterJob::end_as(JobState state, std::string reason, const wire::Progress& progress) {
+  state_ = state;
+  reason_ = std::move(reason);
+  if (progress.step() > 0) progress_ = progress;
 }
 
 void MasterJob::check() {

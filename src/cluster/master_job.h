@@ -56,8 +56,8 @@ class MasterJob final : public RunView {
   void end(const EndJob& end);
   // Something of its files failed: it ends so.
   void end(Error error);
-  // After a restart of the master: what its report says.
-  void end_as(JobState state) { state_ = state; }
+  // After a restart of the master: what its files say.
+  void end_as(JobState state, std::string reason, const wire::Progress& progress);
   // Its checkpoints are read, until queue_again() or end_check(). The latter is told why it cannot
   // go on; nothing when the user wants it so.
   void check();

@@ -20,8 +20,6 @@ Result<wire::NodeMessage> parse_node_message(const std::string& bytes);
 Result<wire::MasterMessage> parse_master_message(const std::string& bytes);
 Result<wire::WorkerMessage> parse_worker_message(const std::string& bytes);
 
-// What the master has for a worker, as its node gets it.
-
 wire::WorkerEnded to_wire(std::int64_t job, int worker, const WorkerEnd& end);
 // kCorrupt when a number is none of its enum.
 Result<WorkerEnd> from_wire(const wire::WorkerEnded& ended);

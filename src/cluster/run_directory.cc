@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -77,8 +78,10 @@ Result<RunDirectory> RunDirectory::create_next(const fs::path& parent, std::stri
   for (std::int64_t number = highest + 1; number <= highest + kMostAttempts; ++number) {
     RunDirectory directory(parent / fmt::format("{}-{}", stem, number));
     if (::mkdir(directory.path_.c_str(), 0777) == 0) {
-      TANDEM_TRY(claim(directory));
-      return directory;
+      Status claimed = claim(directory);
+      if (claimed.ok()) return directory;
+      ::rmdir(directory.path_.c_str());
+      return std::move(claimed).error();
     }
     if (errno != EEXIST)
       return system_error(fmt::format("create {}", directory.path_.string()), errno);
