@@ -37,8 +37,10 @@ std::string steps_of(const Json& job) {
 std::string remark_of(const Json& job) {
   if (job.value("checking", false)) return "its checkpoints are read";
   if (job.contains("place_in_queue"))
-    return fmt::format("{} in the queue", job["place_in_queue"].dump());
-  if (job.value("waiting", false)) return "waits for workers";
+    return fmt::format("{} in the queue: {}", job["place_in_queue"].dump(),
+                       text_of(job, "waits_because"));
+  if (job.value("waiting", false))
+    return fmt::format("waits for workers: {}", text_of(job, "waits_because"));
   return text_of(job, "reason");
 }
 
@@ -171,6 +173,10 @@ class Asking {
     for (;;) {
       TANDEM_ASSIGN(const web::LogPart part, client_.logs(query));
       print_out(part.text);
+      if (part.text.empty() && query.offset == 0) {
+        fmt::print(stderr, "worker {} of {} {}\n", query.worker, query.job,
+                   part.ended ? "printed nothing" : "has printed nothing yet");
+      }
       if (part.ended || part.text.empty()) return {};
       query.offset = part.next_offset;
     }

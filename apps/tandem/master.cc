@@ -95,8 +95,10 @@ Status serve(const MasterOptions& options, const Surroundings& around) {
         "there is no secret, so jobs cannot be submitted; make one with `tandem master "
         "--init` and start again");
   }
-  log_line(fmt::format("nodes connect to {}:{}; HTTP is at {}:{}; jobs are in {}", listen.host,
-                       master->port(), http.host, server->port(),
+  const net::Endpoint http_at{http.host, static_cast<std::uint16_t>(server->port())};
+  log_line(fmt::format("nodes connect to {}; HTTP is at {}; jobs are in {}",
+                       net::to_string(net::Endpoint{listen.host, master->port()}),
+                       net::to_string(http_at),
                        fs::absolute(options.runs).lexically_normal().string()));
   int asked = 0;
   TANDEM_ASSIGN(const net::Watch watch, loop->watch(signals.fd(), [&] {

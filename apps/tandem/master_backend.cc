@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <future>
+#include <set>
 #include <utility>
 
 #include "base/descriptor.h"
@@ -34,6 +36,22 @@ Status check_files(const job::Job& job, const fs::path& base) {
                     (base / name).string()));
   }
   return {};
+}
+
+std::set<int> workers_with_logs(const fs::path& directory) {
+  constexpr std::string_view kBefore = "worker-", kAfter = ".log";
+  std::set<int> workers;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(kBefore) || !name.ends_with(kAfter)) continue;
+    int number = 0;
+    const char* last = name.data() + name.size() - kAfter.size();
+    const auto [stop, wrong] = std::from_chars(name.data() + kBefore.size(), last, number);
+    if (wrong == std::errc() && stop == last) workers.insert(number);
+  }
+  return workers;
 }
 
 }  // namespace
@@ -134,6 +152,13 @@ Result<web::LogPart> MasterBackend::part_of(const std::string& id, const std::st
 }
 
 Result<web::LogPart> MasterBackend::logs(const web::LogQuery& query) {
+  TANDEM_ASSIGN(const fs::path directory,
+                ask<fs::path>([this, id = query.job] { return master_.directory_of(id); }));
+  const std::set<int> workers = workers_with_logs(directory);
+  if (!workers.empty() && !workers.contains(query.worker)) {
+    return Error(Code::kNotFound, fmt::format("{} has no worker {}; it has had {}", query.job,
+                                              query.worker, fmt::join(workers, ", ")));
+  }
   return part_of(query.job, fmt::format("worker-{}.log", query.worker), query.offset,
                  query.most_bytes);
 }

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/cpu.h"
 #include "cluster/agent.h"
+#include "cluster/remote.h"
 #include "cluster_secret.h"
 #include "commands.h"
 #include "web/client.h"
@@ -17,12 +19,25 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
 }
 
+// What a terminal would take for a command is shown as `?`.
+std::string printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
+  return text;
+}
+
 Status serve(const NodeOptions& options, const Surroundings& around) {
   TANDEM_ASSIGN(const web::Endpoint master, web::parse_endpoint(options.master));
   cluster::AgentConfig config;
   config.master = {master.host, static_cast<std::uint16_t>(master.port)};
   TANDEM_ASSIGN(config.security, find_security(options.security, around));
   config.name = options.name.empty() ? host_name() : options.name;
+  if (!cluster::is_node_name(config.name)) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("`{}` is no name for a node; give it one of 1 to 64 printable "
+                             "characters without spaces, with --name",
+                             printable(config.name)));
+  }
   config.slots = options.slots > 0 ? static_cast<int>(options.slots) : detect_cpu().cores;
   TANDEM_ASSIGN(config.worker_program, around.find_worker(options.worker_binary));
   config.environment = around.environment;

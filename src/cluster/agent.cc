@@ -91,11 +91,21 @@ class Connection {
     handler.on_message = [this](std::uint16_t kind, std::string bytes) {
       if (kind == kFromMaster) add({News::Kind::kMessage, std::move(bytes)});
     };
-    handler.on_down = [this](const Error& why) { add({News::Kind::kDown, why.message()}); };
+    handler.on_down = [this](const Error& why) {
+      add({News::Kind::kDown, why.code() == Code::kDenied ? without_secret() : why.message()});
+    };
     TANDEM_ASSIGN(link_, net::Link::create(*loop_, config_.master, config_.security, config_.limits,
                                            std::move(handler)));
     thread_ = std::thread([this] { loop_->run(); });
     return {};
+  }
+
+  std::string without_secret() const {
+    return fmt::format(
+        "{}; copy ~/.config/tandem/secret of the master's machine to the same place here, or name "
+        "the file with --secret, and start this node again",
+        config_.security.secret ? "the master does not accept this node's secret"
+                                : "this node has no secret of the cluster");
   }
 
   void add(News news) {

@@ -1,5 +1,7 @@
 #include "cluster/coordinator.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -293,6 +295,23 @@ std::optional<int> Coordinator::place_in_queue(JobId job) const {
     if (id == job) return place;
   }
   return std::nullopt;
+}
+
+std::string Coordinator::why_it_waits(JobId job) const {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return "";
+  const Entry& entry = found->second;
+  const int least = entry.plan.team.least, slots = all_slots();
+  if (entry.team && !entry.team->is_waiting()) return "";
+  const std::string needs = fmt::format("needs {} slot{}", least, least == 1 ? "" : "s");
+  if (nodes_.empty()) return needs + ", the cluster has no node";
+  if (least > slots) return fmt::format("{}, the cluster has {}", needs, slots);
+  if (entry.team) return fmt::format("needs {} workers, {} are there", least, entry.where.size());
+  int taken = 0;
+  for (const auto& [id, other] : jobs_) taken += other.team ? other.plan.team.least : 0;
+  if (least > slots - taken)
+    return fmt::format("{}, and {} of {} cannot be taken from jobs that run", needs, taken, slots);
+  return "jobs that came before it go first";
 }
 
 std::optional<NodeId> Coordinator::node_of(JobId job, int worker) const {

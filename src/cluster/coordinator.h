@@ -67,6 +67,9 @@ class Coordinator {
   const Team* team(JobId job) const;
   // Where in the queue a job waits, from 1; nothing of one that does not.
   std::optional<int> place_in_queue(JobId job) const;
+  // Why it does, or why a job that has begun waits: "needs 4 slots, the cluster has 2". "" of one
+  // that does not wait.
+  std::string why_it_waits(JobId job) const;
   std::optional<NodeId> node_of(JobId job, int worker) const;
   // Those that were started and have not ended.
   std::vector<int> workers_of(JobId job) const;

@@ -110,6 +110,22 @@ TEST(Coordinator, NobodyWaitsForAJobThatTheClusterCannotHold) {
             Texts{"job 2: start 0 on 1"});
 }
 
+TEST(Coordinator, SaysWhyAJobWaits) {
+  Coordinator coordinator;
+  (void)coordinator.submit(1, plan(1, 1, 1), at(0));
+  EXPECT_EQ(coordinator.why_it_waits(1), "needs 1 slot, the cluster has no node");
+  (void)coordinator.node_up(1, 2, at(0));
+  EXPECT_EQ(coordinator.why_it_waits(1), "");
+  (void)coordinator.submit(2, plan(4, 4, 4), at(0));
+  EXPECT_EQ(coordinator.why_it_waits(2), "needs 4 slots, the cluster has 2");
+  (void)coordinator.submit(3, plan(2, 2, 2), at(0));
+  EXPECT_EQ(coordinator.why_it_waits(3),
+            "needs 2 slots, and 1 of 2 cannot be taken from jobs that run");
+  (void)coordinator.submit(4, plan(1, 1, 1), at(600'000));
+  EXPECT_EQ(coordinator.why_it_waits(4), "jobs that came before it go first");
+  EXPECT_EQ(coordinator.why_it_waits(9), "");
+}
+
 TEST(Coordinator, AJobThatIsCancelledInTheQueueEndsAtOnce) {
   Coordinator coordinator;
   (void)coordinator.submit(1, plan(1, 1, 1), at(0));

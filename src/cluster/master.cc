@@ -128,7 +128,7 @@ class Master::Impl {
                           fmt::format("{} is {}; cancel it first", id, to_string(job.state()))));
     }
     check(
-        job, [step](const RunDirectory& run) { return find_resume_point(run, step); }, answer);
+        job, [step](const RunDirectory& run) { return point_or_start(run, step); }, answer);
   }
 
   Json jobs() const {

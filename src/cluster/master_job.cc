@@ -182,6 +182,8 @@ Json MasterJob::to_json(const Coordinator& coordinator) const {
     json["generation"] = team->generation();
     if (team->is_waiting()) json["waiting"] = true;
   }
+  if (std::string why = coordinator.why_it_waits(id_); !why.empty())
+    json["waits_because"] = std::move(why);
   if (const auto place = coordinator.place_in_queue(id_)) json["place_in_queue"] = *place;
   if (started_) json["total_steps"] = started_->total_steps();
   if (progress_) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -91,7 +92,8 @@ class Peers::State {
       return;
     }
     const wire::NodeHello& hello = message->hello();
-    if (found->second.hello || hello.slots() < 1 || hello.slots() > kMostSlots)
+    if (found->second.hello || hello.slots() < 1 || hello.slots() > kMostSlots ||
+        !is_node_name(hello.name()))
       return refuse(node, Error(Code::kCorrupt, "its greeting makes no sense"));
     if (hello.version() != version_) {
       return refuse(node, Error(Code::kVersionMismatch,
@@ -100,8 +102,22 @@ class Peers::State {
                                             hello.version(), version_)));
     }
     found->second.hello_deadline.cancel();
-    found->second.hello = hello;
-    handler_.on_node(node, hello);
+    wire::NodeHello named = hello;
+    named.set_name(unused_name(hello.name()));
+    found->second.hello = named;
+    handler_.on_node(node, named);
+  }
+
+  // Two machines may have the same name, and one that was cut off may come back before it is
+  // missed.
+  std::string unused_name(const std::string& wanted) const {
+    std::string name = wanted;
+    const auto is_used = [&](const auto& peer) {
+      return peer.second.hello && peer.second.hello->name() == name;
+    };
+    for (int number = 2; std::any_of(peers_.begin(), peers_.end(), is_used); ++number)
+      name = fmt::format("{}-{}", wanted, number);
+    return name;
   }
 
   void lose(NodeId node, const Error& why) {

@@ -1,5 +1,7 @@
 #include "cluster/remote.h"
 
+#include <algorithm>
+
 namespace tandem::cluster {
 namespace {
 
@@ -17,6 +19,12 @@ Result<Enum> in_range(std::int32_t number, Enum last) {
 }
 
 }  // namespace
+
+bool is_node_name(std::string_view name) {
+  constexpr std::size_t kMost = 64;
+  return !name.empty() && name.size() <= kMost &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+}
 
 Result<wire::NodeMessage> parse_node_message(const std::string& bytes) {
   return parse<wire::NodeMessage>(bytes, "node");

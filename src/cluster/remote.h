@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "cluster/node.h"
@@ -14,6 +15,9 @@ namespace tandem::cluster {
 // Kinds of messages on the channel.
 inline constexpr std::uint16_t kFromNode = 1;
 inline constexpr std::uint16_t kFromMaster = 2;
+
+// What people can tell apart and read in a table: 1 to 64 printable characters of ASCII.
+bool is_node_name(std::string_view name);
 
 // kCorrupt when the bytes are no such message.
 Result<wire::NodeMessage> parse_node_message(const std::string& bytes);

@@ -91,6 +91,12 @@ Result<bool> has_checkpoints(const RunDirectory& directory) {
   return !stored.empty();
 }
 
+Result<ResumePoint> point_or_start(const RunDirectory& directory,
+                                   std::optional<std::int64_t> step) {
+  TANDEM_ASSIGN(const bool has_some, has_checkpoints(directory));
+  return has_some || step ? find_resume_point(directory, step) : Result<ResumePoint>(ResumePoint{});
+}
+
 Status go_back_to(const RunDirectory& directory, const ResumePoint& point) {
   TANDEM_TRY(checkpoint::sweep_store(directory.checkpoints()));
   TANDEM_ASSIGN(const std::vector<checkpoint::Stored> stored,

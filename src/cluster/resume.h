@@ -29,6 +29,10 @@ Result<ResumePoint> find_resume_point(const RunDirectory& directory,
 // touched. REQUIRES: the directory is locked.
 Result<ResumePoint> newest_or_start(const RunDirectory& directory);
 
+// As find_resume_point(), but a run that has no checkpoint at all, perhaps because it was cancelled
+// before it began, begins.
+Result<ResumePoint> point_or_start(const RunDirectory& directory, std::optional<std::int64_t> step);
+
 // From now on workers that were started before write nothing there (checkpoint/owner.h), so that
 // what is looked for next stays there.
 Status shut_out_workers(const RunDirectory& directory);

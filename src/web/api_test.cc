@@ -132,6 +132,18 @@ TEST_F(ApiTest, WrongBodiesNameTheFieldAndWhatWasExpected) {
   EXPECT_TRUE(backend_.calls().empty());
 }
 
+TEST_F(ApiTest, WhatTheStateOfAJobDoesNotAllowIsAConflict) {
+  backend_.job_has_ended = true;
+  for (const auto& [change, body] : {std::pair("cancel", "{}"), std::pair("resume", "{}"),
+                                     std::pair("resize", R"({"workers": 2})")}) {
+    const Reply reply = post(std::string("/api/v1/jobs/digits-1/") + change, body);
+    EXPECT_EQ(reply.status, 409) << change;
+    EXPECT_EQ(error_of(reply).at("code"), "conflict");
+    EXPECT_EQ(message_of(reply), "it has ended already");
+  }
+  EXPECT_EQ(post("/api/v1/jobs/other/cancel", "{}").status, 404);
+}
+
 TEST_F(ApiTest, WrongQueriesNameTheParameter) {
   const std::string logs = "/api/v1/jobs/digits-1/logs";
   EXPECT_EQ(message_of(get(logs, {{"offset", "-1"}})),

@@ -47,7 +47,8 @@ class Backend {
   virtual Result<nlohmann::json> job(const std::string& id) = 0;
   virtual Result<nlohmann::json> nodes() = 0;
 
-  // Each returns the job as it is now.
+  // Each returns the job as it is now. kInvalidArgument of the last three: the job's state does not
+  // allow it.
   virtual Result<nlohmann::json> submit(const Submission& submission) = 0;
   virtual Result<nlohmann::json> cancel(const std::string& id) = 0;
   virtual Result<nlohmann::json> resume(const std::string& id,

@@ -93,7 +93,15 @@ Error answer_error(const Endpoint& master, const Answer& answer) {
                  fmt::format("{} answers with status {} and no reason; is it a Tandem master?",
                              name_of(master), answer.status));
   }
-  if (const std::string hint = text("hint"); !hint.empty()) message += "; " + hint;
+  std::string hint = text("hint");
+  // Whoever reads this has typed a command, not a request.
+  if (hint.find("GET /") != std::string::npos) hint.clear();
+  if (answer.status == 401) {
+    hint =
+        "copy the secret file of the cluster to ~/.config/tandem/secret on this machine, or name "
+        "it with --secret FILE";
+  }
+  if (!hint.empty()) message += "; " + hint;
   return Error(code_of(text("code"), answer.status), message);
 }
 

@@ -21,6 +21,16 @@ Result<Reply> answer(int status, Result<json> value) {
   return json_reply(status, *value);
 }
 
+// What a job's state does not allow: the request itself was understood.
+Result<Reply> answer_change(Result<json> value) {
+  if (value.ok() || value.error().code() != Code::kInvalidArgument)
+    return answer(200, std::move(value));
+  return error_reply({.status = 409,
+                      .code = "conflict",
+                      .message = value.error().message(),
+                      .hint = "GET /api/v1/jobs tells the states of jobs"});
+}
+
 // How many bytes at the end of `text` begin a UTF-8 character that is cut off.
 std::size_t cut_bytes(std::string_view text) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
@@ -88,19 +98,19 @@ Result<Reply> get_job_metrics(const Call& call) {
 Result<Reply> cancel_job(const Call& call) {
   TANDEM_TRY(no_query(call));
   TANDEM_TRY(read_nothing(call.request.body));
-  return answer(200, call.backend.cancel(call.id));
+  return answer_change(call.backend.cancel(call.id));
 }
 
 Result<Reply> resume_job(const Call& call) {
   TANDEM_TRY(no_query(call));
   TANDEM_ASSIGN(const std::optional<std::int64_t> step, read_resume(call.request.body));
-  return answer(200, call.backend.resume(call.id, step));
+  return answer_change(call.backend.resume(call.id, step));
 }
 
 Result<Reply> resize_job(const Call& call) {
   TANDEM_TRY(no_query(call));
   TANDEM_ASSIGN(const std::int64_t workers, read_resize(call.request.body));
-  return answer(200, call.backend.resize(call.id, workers));
+  return answer_change(call.backend.resize(call.id, workers));
 }
 
 Result<Reply> get_nodes(const Call& call) {

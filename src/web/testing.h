@@ -79,6 +79,7 @@ class MemoryBackend : public Backend {
   std::function<void()> before_answer;
   std::string log = "hello\nworld\n";
   std::size_t log_part_bytes = 8;
+  bool job_has_ended = false;  // Nothing can be changed then.
   bool log_ended = true;
   Submission submitted;
 
@@ -90,6 +91,8 @@ class MemoryBackend : public Backend {
   Result<nlohmann::json> about(const std::string& id, const std::string& call) {
     note(call);
     if (id != "digits-1") return Error(Code::kNotFound, "there is no job " + id);
+    if (job_has_ended && call != "job")
+      return Error(Code::kInvalidArgument, "it has ended already");
     return nlohmann::json{{"id", id}, {"did", call}};
   }
 

@@ -56,15 +56,21 @@ class Jobs(ClusterTest):
         self.start_node("a", 1)
         first = self.submit("name=first", "cluster.workers=1", *LONG)
         self.await_step(first)
-        low = self.submit("name=low", "cluster.workers=1")
+        low = self.submit("name=low", "cluster.workers=1", "train.epochs=1")
         high = self.submit("name=high", "cluster.workers=1", "--priority", 5)
         self.assertEqual(self.ask("status", high)["place_in_queue"], 1)
         self.assertEqual(self.ask("status", low)["place_in_queue"], 2)
-        self.assertIn("in the queue", self.tandem("status", env=self.variables).stdout)
-        self.tandem("cancel", low, env=self.variables)
-        self.await_end(low, "cancelled")
+        huge = self.submit("name=huge", "cluster.workers=3", "cluster.min_workers=3")
+        shown = self.tandem("status", env=self.variables).stdout
+        self.assertIn("1 in the queue: needs 1 slot, and 1 of 1 cannot be taken from jobs that run", shown)
+        self.assertIn("3 in the queue: needs 3 slots, the cluster has 1", shown)
+        for job in (low, huge):
+            self.tandem("cancel", job, env=self.variables)
+            self.await_end(job, "cancelled")
+        self.tandem("resume", low, "--master", self.http, env=self.variables)
         self.tandem("cancel", first, env=self.variables)
         self.await_end(high)
+        self.await_end(low)
 
     def test_logs_are_shown_as_they_come(self):
         self.start_master()
@@ -72,10 +78,18 @@ class Jobs(ClusterTest):
         job = self.submit()
         self.assert_truth(job)
         self.tandem("logs", job, "-f", env=self.variables)
+        self.assertIn(f"worker 1 of {job} printed nothing", self.tandem("logs", job, "--worker", 1, env=self.variables).stderr)
+        self.assertIn("no worker 9; it has had 0, 1",
+                      self.tandem("logs", job, "--worker", 9, env=self.variables, code=3).stderr)
+        late = self.tandem("cancel", job, env=self.variables, code=2).stderr
+        self.assertIn("has ended already", late)
+        self.assertNotIn("GET", late)
         self.assertIn("no job", self.tandem("logs", "nobody", env=self.variables, code=3).stderr)
 
     def test_wrong_jobs_are_refused_before_they_are_accepted(self):
         self.start_master()
+        done = self.tandem("node", "--master", self.listen, "--name", "two\nlines", env=self.variables, code=2)
+        self.assertIn("`two?lines` is no name for a node", done.stderr)
         done = self.tandem("submit", self.job, "train.epochs=zero", env=self.variables, code=2)
         self.assertIn("train.epochs", done.stderr)
         (self.scratch / "csv.toml").write_text('[model]\nkind = "mlp"\n[data]\nsource = "csv"\npath = "none.csv"\nlabel = "y"\n')
@@ -213,6 +227,10 @@ class Strangers(ClusterTest):
         self.tandem("master", "--init", "--secret", "other")
         stranger = self.start("node", "--master", self.listen, "--slots", 1, "--name", "stranger", "--secret", "other")
         self.refused("refused 127.0.0.1")
+        namesake = self.start("node", "--master", self.listen, "--slots", 1, "--name", "a", env=self.variables)
+        wait_for(lambda: [node["name"] for node in self.ask("nodes")["nodes"]] == ["a", "a-2"], "the node of the same name")
+        namesake.kill()
+        wait_for(lambda: len(self.ask("nodes")["nodes"]) == 1, "its end")
         host, port = self.listen.split(":")
         silent = [socket.create_connection((host, int(port))) for _ in range(300)]
         for bytes_ in (b"GET / HTTP/1.1\r\n\r\n", os.urandom(4096), b"TDNH\xff\xff\x01\x00" + bytes(32)):
