@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 
-from harness import TandemTest, argument_of, bin_directory, children_of, is_gone, main, wait_for
+from harness import TandemTest, argument_of, bin_directory, children_of, is_gone, main, wait_for, whole_lines
 
 JOB = """\
 name = "phases"
@@ -62,8 +62,7 @@ class Phases(TandemTest):
         Phases.known = Phases.known or functions()
 
     def events(self, out, kind):
-        path = self.scratch / out / "events.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
+        lines = whole_lines(self.scratch / out / "events.jsonl")
         return [event for event in map(json.loads, lines) if event["kind"] == kind]
 
     def workers(self, process):

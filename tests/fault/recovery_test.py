@@ -6,7 +6,7 @@ import re
 import signal
 import time
 
-from harness import TandemTest, argument_of, await_rest, children_of, is_gone, main, wait_for
+from harness import TandemTest, argument_of, await_rest, children_of, is_gone, main, wait_for, whole_lines
 
 # Dropout, uneven batches, and a schedule and an early stop with a memory; some seconds long, so that there is time to
 # kill.
@@ -64,8 +64,7 @@ class RecoveryTest(TandemTest):
         return process
 
     def step(self, out):
-        metrics = self.scratch / out / "metrics.jsonl"
-        lines = metrics.read_text().splitlines() if metrics.exists() else []
+        lines = whole_lines(self.scratch / out / "metrics.jsonl")
         steps = [json.loads(line)["step"] for line in lines[-1:]]
         return max(steps, default=0)
 
@@ -88,8 +87,8 @@ class RecoveryTest(TandemTest):
                 os.kill(pid, number_of_signal)
 
     def events(self, out, kind):
-        path = self.scratch / out / "events.jsonl"
-        return [event for event in map(json.loads, path.read_text().splitlines()) if event["kind"] == kind]
+        lines = whole_lines(self.scratch / out / "events.jsonl")
+        return [event for event in map(json.loads, lines) if event["kind"] == kind]
 
     def assert_same_end(self, process, out):
         pids = list(self.workers(process).values())

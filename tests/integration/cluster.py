@@ -3,7 +3,7 @@ import json
 import re
 import subprocess
 
-from harness import TandemTest, argument_of, children_of, is_gone, wait_for
+from harness import TandemTest, argument_of, children_of, is_gone, wait_for, whole_lines
 
 JOB = """\
 name = "cluster"
@@ -88,7 +88,7 @@ class ClusterTest(TandemTest):
         return self.scratch / "runs" / job
 
     def events(self, job, kind):
-        lines = (self.run_of(job) / "events.jsonl").read_text().splitlines()
+        lines = whole_lines(self.run_of(job) / "events.jsonl")
         return [event for event in map(json.loads, lines) if event["kind"] == kind]
 
     def metrics(self, job, kind):

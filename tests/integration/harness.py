@@ -64,6 +64,11 @@ def process_state(pid):
     return text.rpartition(")")[2].split()[0]
 
 
+def whole_lines(path):
+    """Of a file that grows: the last line may be half written."""
+    return path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
+
+
 def is_gone(pid):
     # A zombie whose new parent has not looked yet does nothing any more.
     return process_state(pid) in (None, "Z")
