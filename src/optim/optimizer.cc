@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "base/simd.h"
+#include "optim/factors.h"
 #include "optim/kernels.h"
-#include "optim/portable.h"
 
 namespace tandem::optim {
 namespace {
@@ -63,10 +63,6 @@ std::size_t length(Range range) {
   return static_cast<std::size_t>(range.end - range.begin);
 }
 
-Penalty make_penalty(double gradient_scale, double l1, double decay) {
-  return {static_cast<float>(gradient_scale), static_cast<float>(l1), static_cast<float>(decay)};
-}
-
 class Sgd final : public Optimizer {
  public:
   Sgd(const OptimizerConfig& config, std::int64_t size)
@@ -81,7 +77,7 @@ class Sgd final : public Optimizer {
 
  private:
   void begin_step(double lr, double gradient_scale, std::int64_t /*steps*/) override {
-    penalty_ = make_penalty(gradient_scale, config_.l1, config_.weight_decay);
+    penalty_ = make_penalty(config_, gradient_scale);
     lr_ = static_cast<float>(lr);
   }
 
@@ -119,18 +115,8 @@ class Adam final : public Optimizer {
 
  private:
   void begin_step(double lr, double gradient_scale, std::int64_t steps) override {
-    const bool decoupled = config_.kind == OptimizerKind::kAdamW;
-    const double correction1 = 1 - power(config_.beta1, steps);
-    const double correction2 = 1 - power(config_.beta2, steps);
-    penalty_ = make_penalty(gradient_scale, config_.l1, decoupled ? 0 : config_.weight_decay);
-    factors_.keep = decoupled ? static_cast<float>(1 - lr * config_.weight_decay) : 1;
-    factors_.beta1 = static_cast<float>(config_.beta1);
-    factors_.one_minus_beta1 = static_cast<float>(1 - config_.beta1);
-    factors_.beta2 = static_cast<float>(config_.beta2);
-    factors_.one_minus_beta2 = static_cast<float>(1 - config_.beta2);
-    factors_.root_correction2 = static_cast<float>(std::sqrt(correction2));
-    factors_.epsilon = static_cast<float>(config_.epsilon);
-    factors_.step_size = static_cast<float>(lr / correction1);
+    penalty_ = make_penalty(config_, gradient_scale);
+    factors_ = make_adam_factors(config_, lr, steps);
   }
 
   bool apply(float* parameters, const float* slopes, Range range) override {
@@ -156,7 +142,7 @@ class Adagrad final : public Optimizer {
 
  private:
   void begin_step(double lr, double gradient_scale, std::int64_t /*steps*/) override {
-    penalty_ = make_penalty(gradient_scale, config_.l1, config_.weight_decay);
+    penalty_ = make_penalty(config_, gradient_scale);
     lr_ = static_cast<float>(lr);
   }
 
