@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench_ps_command_line.h"
 #include "cluster_command_line.h"
 #include "command_mistakes.h"
 #include "validators.h"
@@ -32,6 +33,7 @@ struct Slots {
   DoctorOptions doctor;
   BenchAllReduceOptions allreduce;
   BenchCheckpointOptions bench_checkpoint;
+  BenchPsSlots bench_ps;
   ClusterSlots cluster;
   // What the sub-command that was given becomes.
   Finish finish;
@@ -430,6 +432,7 @@ void add_bench(CLI::App& app, Slots& slots) {
     return Options(slots.allreduce);
   };
   add_bench_checkpoint(bench, slots);
+  add_bench_ps(bench, slots.bench_ps, slots.finish);
 }
 
 }  // namespace

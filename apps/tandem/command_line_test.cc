@@ -63,8 +63,16 @@ TEST(CommandLine, UnderstandsBench) {
   EXPECT_EQ(checkpoint.format, Format::kJson);
   EXPECT_EQ(complaint({"bench", "checkpoint", "--rounds", "0"}),
             "--rounds: 0 is not between 1 and 1000\nSee `tandem bench checkpoint --help`");
+  const auto ps = parsed<BenchPsOptions>(
+      {"bench", "ps", "--sparse-keys", "1000", "--rows", "2000", "--width", "16", "--json"});
+  EXPECT_EQ(ps.sparse_keys, 1000);
+  EXPECT_EQ(ps.rows, 2000);
+  EXPECT_EQ(ps.width, 16);
+  EXPECT_EQ(ps.format, Format::kJson);
+  EXPECT_EQ(complaint({"bench", "ps", "--width", "0"}),
+            "--width: 0 is not between 1 and 65536\nSee `tandem bench ps --help`");
   EXPECT_EQ(complaint({"bench"}),
-            "say what to do: allreduce, checkpoint\nSee `tandem bench --help`");
+            "say what to do: allreduce, checkpoint, ps\nSee `tandem bench --help`");
 }
 
 TEST(CommandLine, ADashIsStandardInput) {

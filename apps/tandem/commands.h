@@ -16,6 +16,7 @@ int checkpoint(const CheckpointOptions& options, const Surroundings& around);
 int doctor(const DoctorOptions& options, const Surroundings& around);
 int bench_allreduce(const BenchAllReduceOptions& options, const Surroundings& around);
 int bench_checkpoint(const BenchCheckpointOptions& options, const Surroundings& around);
+int bench_ps(const BenchPsOptions& options, const Surroundings& around);
 int master(const MasterOptions& options, const Surroundings& around);
 int node(const NodeOptions& options, const Surroundings& around);
 int client(const ClientOptions& options, const Surroundings& around);

@@ -36,6 +36,7 @@ struct Dispatch {
   int operator()(const BenchCheckpointOptions& options) const {
     return bench_checkpoint(options, around);
   }
+  int operator()(const BenchPsOptions& options) const { return bench_ps(options, around); }
   int operator()(const MasterOptions& options) const { return master(options, around); }
   int operator()(const NodeOptions& options) const { return node(options, around); }
   int operator()(const ClientOptions& options) const { return client(options, around); }

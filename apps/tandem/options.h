@@ -103,6 +103,13 @@ struct BenchCheckpointOptions {
   Format format = Format::kText;
 };
 
+struct BenchPsOptions {
+  std::int64_t sparse_keys = 10'000'000;  // Of a push and of a pull.
+  std::int64_t rows = 10'000'000;
+  std::int64_t width = 1;
+  Format format = Format::kText;
+};
+
 // With what a program of the cluster proves itself.
 struct SecurityOptions {
   std::string secret;  // A file; "": TANDEM_SECRET, or the user's.
@@ -164,7 +171,7 @@ struct HelpOptions {
 using Options =
     std::variant<HelpOptions, TrainOptions, EvalOptions, PredictOptions, ModelSummaryOptions,
                  ModelVerifyOptions, ModelExportOptions, CheckpointOptions, DoctorOptions,
-                 BenchAllReduceOptions, BenchCheckpointOptions, MasterOptions, NodeOptions,
-                 ClientOptions, JobReferenceOptions>;
+                 BenchAllReduceOptions, BenchCheckpointOptions, BenchPsOptions, MasterOptions,
+                 NodeOptions, ClientOptions, JobReferenceOptions>;
 
 }  // namespace tandem::cli

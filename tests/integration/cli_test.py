@@ -9,7 +9,8 @@ import time
 from harness import JOB, TandemTest, main, wait_for
 
 COMMANDS = [[], ["train"], ["eval"], ["predict"], ["model"], ["model", "summary"], ["model", "verify"],
-            ["model", "export"], ["doctor"], ["job-reference"], ["bench", "allreduce"], ["bench", "checkpoint"]]
+            ["model", "export"], ["doctor"], ["job-reference"], ["bench", "allreduce"], ["bench", "checkpoint"],
+            ["bench", "ps"]]
 
 
 class Help(TandemTest):
@@ -226,6 +227,24 @@ class BenchCheckpoint(TandemTest):
         code, output, errors = self.finish(process)
         self.assertEqual((code, output), (130, ""), errors)
         self.assertEqual(self.left(), [])
+
+
+class BenchPs(TandemTest):
+    def test_gives_figures_of_time_and_memory(self):
+        arguments = ["bench", "ps", "--sparse-keys", "20000", "--rows", "30000", "--width", "16"]
+        result = json.loads(self.tandem(*arguments, "--json").stdout)
+        self.assertEqual((result["sparse_keys"], result["rows"], result["width"]), (20000, 30000, 16))
+        self.assertEqual(result["bytes"], 20000 * (8 + 16 * 4))
+        self.assertEqual(result["payload_bytes"], 30000 * 16 * 4)
+        for name in ("memcpy_ms", "push_ms", "pull_ms", "fill_ms", "resident_bytes"):
+            self.assertGreater(result[name], 0, name)
+        self.assertGreater(result["table_bytes"], result["payload_bytes"])
+        self.assertAlmostEqual(result["push_ratio"], result["push_ms"] / result["memcpy_ms"])
+        self.assertAlmostEqual(result["pull_ratio"], result["pull_ms"] / result["memcpy_ms"])
+        self.assertAlmostEqual(result["table_ratio"], result["table_bytes"] / result["payload_bytes"])
+        table = self.tandem(*arguments).stdout
+        for line in ("memcpy", "push", "pull", "floats of the rows", "the table's count", "resident memory"):
+            self.assertRegex(table, rf"(?m)^{line} ")
 
 
 if __name__ == "__main__":
