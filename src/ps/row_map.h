@@ -98,7 +98,8 @@ class RowMap {
   static constexpr std::size_t kParts = 64;
   static constexpr std::size_t kSlots = 15;  // Of a bucket.
   static constexpr std::size_t kTagBytes = 16;
-  // What is asked for goes into the second cache: it has more places for what is under way.
+  // What is asked for goes into the second cache: a loop of random prefetches alone was faster so;
+  // in find_each() the difference was within the noise.
   static constexpr int kInto = 2;
   // Keys between asking for memory and using it: as many as the processor has misses in flight.
   static constexpr std::size_t kAhead = 32;
