@@ -74,11 +74,11 @@ Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const Meetin
                                           const ResumePoint* found) {
   if (place.generation != generation_) {
     checkpoint_.clear();
-    if (place.anew) {
+    if (place.anew || found != nullptr) {  // Whoever looked for it has shut out all others.
       TANDEM_ASSIGN(owner_, random_token());
       TANDEM_TRY(checkpoint::set_owner(directory_.path(), owner_));
-      TANDEM_TRY(go_back(found));
     }
+    if (place.anew) TANDEM_TRY(go_back(found));
     generation_ = place.generation;
     workers_.end = place.size;
     if (workers_.start == 0) workers_.start = place.size;

@@ -95,6 +95,8 @@ class Master::Impl {
       search_.forget(job->id());
       job->end_check(std::nullopt);
     } else {
+      // Whatever becomes of this master, the next one does not take it up again.
+      TANDEM_TRY(rename_accepted(job->directory().path(), to_string(JobState::kCancelled)));
       apply(coordinator_.cancel(job->id(), now()));
     }
     return job->to_json(coordinator_);
@@ -102,13 +104,17 @@ class Master::Impl {
 
   Result<Json> resize(const std::string& id, std::int64_t workers) {
     TANDEM_ASSIGN(MasterJob * job, find(id));
-    const std::int64_t lanes = job->request().parsed.job.lanes();
-    if (cluster::has_ended(job->state()) || workers < 1 || workers > lanes) {
+    if (cluster::has_ended(job->state())) {
       return Error(Code::kInvalidArgument,
-                   cluster::has_ended(job->state())
-                       ? fmt::format("{} has ended already: {}", id, to_string(job->state()))
-                       : fmt::format("{} workers: {} has {} lanes, so it can have 1 to {}", workers,
-                                     id, lanes, lanes));
+                   fmt::format("{} has ended already: {}", id, to_string(job->state())));
+    }
+    const job::Job& plan = job->request().parsed.job;
+    const std::int64_t fewest = std::max<std::int64_t>(1, plan.cluster.min_workers);
+    if (workers < fewest || workers > plan.lanes()) {
+      return Error(Code::kInvalidArgument,
+                   fmt::format("{} workers: {} has {} lanes and needs {} workers, so it can have "
+                               "{} to {}",
+                               workers, id, plan.lanes(), fewest, fewest, plan.lanes()));
     }
     Accepted accepted = accepted_.at(job->id());
     accepted.workers = workers;
@@ -163,7 +169,9 @@ class Master::Impl {
           peers_->send(*node, order_to_end(id, worker, Order::kTerminate));
       }
     }
-    give_up_ = loop_.after(config_.worker_limits.grace, [this] { end_shut_down(); });
+    // Nodes end workers that fall silent, and are lost themselves when they do.
+    const auto patience = config_.worker_limits.saving + config_.worker_limits.grace;
+    give_up_ = loop_.after(patience, [this] { end_shut_down(); });
     look_whether_done();
   }
 
@@ -221,6 +229,7 @@ class Master::Impl {
   }
 
   Result<Json> end_check(MasterJob& job, const Result<ResumePoint>& point) {
+    if (shutting_down_) return Error(Code::kCancelled, "the master is ending");
     if (!point.ok() && point.error().code() == Code::kCancelled) return point.error();
     Status status = point.ok() ? Status() : Status(point.error());
     if (status.ok() && job.had_ended()) status = go_back_locked(job.directory(), *point);
@@ -367,19 +376,21 @@ class Master::Impl {
 
   void carry_out(MasterJob& job, const PlaceWorker& place, NodeId node) {
     if (job.state() != JobState::kRunning) return;
-    if (!job.run().must_find_checkpoint(place)) return send_place(job, place, node, nullptr);
+    const bool searches = job.run().must_find_checkpoint(place);
+    // A search that is under way shuts out whoever was placed before it ended.
+    if (!searches && !held_.contains(job.id())) return send_place(job, place, node, nullptr);
     Held& held = held_[job.id()];
     const bool is_first = std::exchange(held.generation, place.generation) != place.generation;
     if (is_first) held.places.clear();
     held.places.emplace_back(place, node);
-    if (!is_first) return;
+    if (!is_first || !searches) return;
     search_.begin(job.id(), job.directory(), newest_or_start,
                   [this, &job](const Result<ResumePoint>& point) { release(job, point); });
   }
 
   // The checkpoint is found from which the members of a generation shall go on.
   void release(MasterJob& job, const Result<ResumePoint>& point) {
-    if (!point.ok() && point.error().code() == Code::kCancelled) return;
+    if (shutting_down_ || (!point.ok() && point.error().code() == Code::kCancelled)) return;
     const Held held = std::move(held_[job.id()]);
     held_.erase(job.id());
     if (!point.ok()) return keep(job, point.error());

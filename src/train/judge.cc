@@ -1,5 +1,6 @@
 #include "train/judge.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -43,14 +44,15 @@ Result<std::optional<converge::Verdict>> consult(Judge& judge, const converge::Q
   // Whoever must answer is there: it would have ended this worker otherwise, or another will. The
   // limit is for what nobody thought of. Looks are counted and not time, which goes on while the
   // run is suspended.
-  constexpr milliseconds kLook{200}, kMost = std::chrono::minutes(10);
+  constexpr milliseconds kMost = std::chrono::minutes(10), kLongest{200}, kShortest{1};
+  const milliseconds look = std::clamp(patience / 4, kShortest, kLongest);
   const bool asks = group.rank() == 0;
   if (asks) judge.ask(question);
-  for (milliseconds waited{0}; waited < kMost; waited += kLook) {
+  for (milliseconds waited{0}; waited < kMost; waited += look) {
     Round round;
     std::string bytes;
     if (asks) {
-      TANDEM_ASSIGN(const std::optional<converge::Verdict> verdict, judge.answer(kLook));
+      TANDEM_ASSIGN(const std::optional<converge::Verdict> verdict, judge.answer(look));
       if (verdict) {
         bytes = converge::to_wire(*verdict, 0).SerializeAsString();
         round = {Round::State::kDecided, bytes.size()};
