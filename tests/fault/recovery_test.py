@@ -184,7 +184,7 @@ class Verdict(RecoveryTest):
                 self.addCleanup(lambda: process.poll() is None and process.send_signal(signal.SIGCONT))
                 # Whom nobody answers waits.
                 process.send_signal(signal.SIGSTOP)
-                await_rest(self.workers(process)[0])
+                await_rest(self.workers(process))
                 self.kill(process, [0])
                 process.send_signal(signal.SIGCONT)
                 code, _, errors = self.finish(process)

@@ -90,19 +90,22 @@ def argument_of(pid, name):
     return words[words.index(name) + 1] if name in words else None
 
 
-def cpu_ticks(pid):
-    """How long a process has computed so far."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+def wanted_seconds(pid):
+    """The time for which a process's threads computed, or could have if there had been a free core."""
+    total = 0
+    for thread in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        ran, waited, _ = thread.read_text().split()
+        total += int(ran) + int(waited)
+    return total / 1e9
 
 
-def await_rest(pid):
-    """Waits until a process computes nothing, but for its signs of life."""
+def await_rest(pids):
+    """Waits until no process computes anything, or wants to, but for its signs of life."""
     def rests():
-        before = cpu_ticks(pid)
-        time.sleep(0.3)
-        return cpu_ticks(pid) - before <= 1
-    wait_for(rests, f"process {pid} to wait")
+        before = sum(map(wanted_seconds, pids))
+        time.sleep(0.5)
+        return sum(map(wanted_seconds, pids)) - before < 0.2  # Whoever trains wants half a second.
+    wait_for(rests, f"processes {pids} to wait")
 
 
 class TandemTest(unittest.TestCase):
