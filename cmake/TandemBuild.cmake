@@ -24,7 +24,7 @@ target_include_directories(tandem_settings INTERFACE ${CMAKE_SOURCE_DIR}/src)
 # -ffp-contract=off: a fused multiply-add would give other bits than the plain path (DESIGN: one truth).
 target_compile_options(tandem_settings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers -Wno-restrict
-  -ffp-contract=off $<$<CONFIG:Release>:-O3>
+  -ffp-contract=off
   $<$<BOOL:${TANDEM_WERROR}>:-Werror>)
 # A program loads only the libraries that it uses: `tandem` must start at once.
 target_link_options(tandem_settings INTERFACE -Wl,--as-needed)
@@ -41,8 +41,9 @@ find_package(GTest REQUIRED)
 find_package(fmt REQUIRED)
 
 # Sources whose speed nobody notices are compiled quickly instead.
+set(quickly "$<$<CONFIG:Release>:-O1>")
 function(tandem_compile_quickly)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O1>")
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS ${quickly})
 endfunction()
 
 # tandem_library(NAME [COLD] SOURCES a.cc b.cc [LINKS lib...] [PRIVATE_LINKS lib...])
@@ -63,8 +64,8 @@ function(tandem_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  tandem_compile_quickly(${ARG_SOURCES})
   add_executable(${name}_test ${ARG_SOURCES})
+  target_compile_options(${name}_test PRIVATE ${quickly})
   target_link_libraries(${name}_test PRIVATE ${ARG_LINKS} GTest::gtest GTest::gtest_main Threads::Threads)
   set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
