@@ -48,9 +48,9 @@ class ChangingRun final : public NodeListener {
   }
 
   Status message(int worker, const wire::WorkerMessage& message) override {
-    if (message.has_question()) return answer(worker, message.question());
     job_.message(worker, message);
-    apply(tell(coordinator_, kJob, worker, message, now()));
+    TANDEM_ASSIGN(const JobActions actions, tell(coordinator_, kJob, worker, message, now()));
+    apply(actions);
     return {};
   }
   Status line(int worker, Stream stream, std::string_view text) override {
@@ -64,12 +64,6 @@ class ChangingRun final : public NodeListener {
   void resumed() override { view_.resumed(); }
 
  private:
-  Status answer(int worker, const wire::Question& question) {
-    TANDEM_ASSIGN(const wire::WorkerMessage message, job_.answer(question));
-    node_.tell(worker, message);
-    return {};
-  }
-
   void cancel() {
     view_.stopping(cancelled_ ? Order::kKill : Order::kTerminate, Cause::kCancelled);
     cancelled_ = true;
@@ -96,6 +90,10 @@ class ChangingRun final : public NodeListener {
     TANDEM_ASSIGN(const wire::WorkerMessage message,
                   job_.place(place, {"127.0.0.1", store_->port()}));
     node_.tell(place.worker, message);
+    return {};
+  }
+  Status carry_out(const AnswerWorker& answer) {
+    node_.tell(answer.worker, to_wire(answer));
     return {};
   }
   Status carry_out(const EndWorker& end) {

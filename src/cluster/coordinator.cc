@@ -125,10 +125,16 @@ JobActions Coordinator::left(JobId job, int worker, std::uint64_t generation, Le
                      [&](Team& team) { return team.left(worker, generation, why, now); });
 }
 
-JobActions Coordinator::measured(JobId job, int worker, std::int64_t step, double lane_seconds,
-                                 TimePoint now) {
+JobActions Coordinator::progressed(JobId job, int worker, const DataProgress& progress,
+                                   TimePoint now) {
   return with_worker(job, worker, now,
-                     [&](Team& team) { return team.measured(worker, step, lane_seconds, now); });
+                     [&](Team& team) { return team.progressed(worker, progress); });
+}
+
+JobActions Coordinator::asked(JobId job, int worker, std::uint64_t number,
+                              const converge::Question& question, TimePoint now) {
+  return with_worker(job, worker, now,
+                     [&](Team& team) { return team.asked(worker, number, question); });
 }
 
 JobActions Coordinator::finished(JobId job, int worker, TimePoint now) {

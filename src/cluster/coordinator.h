@@ -56,7 +56,9 @@ class Coordinator {
   JobActions ready(JobId job, int worker, TimePoint now);
   JobActions placed(JobId job, int worker, std::uint64_t generation, TimePoint now);
   JobActions left(JobId job, int worker, std::uint64_t generation, Leaving why, TimePoint now);
-  JobActions measured(JobId job, int worker, std::int64_t step, double lane_seconds, TimePoint now);
+  JobActions progressed(JobId job, int worker, const DataProgress& progress, TimePoint now);
+  JobActions asked(JobId job, int worker, std::uint64_t number, const converge::Question& question,
+                   TimePoint now);
   JobActions finished(JobId job, int worker, TimePoint now);
   JobActions ended(JobId job, int worker, const Ending& ending, TimePoint now);
 

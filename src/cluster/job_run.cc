@@ -11,7 +11,6 @@
 #include "cluster/outcome.h"
 #include "cluster/summary.h"
 #include "cluster/worker_command.h"
-#include "converge/messages.h"
 
 namespace tandem::cluster {
 namespace {
@@ -24,25 +23,9 @@ std::size_t index(int worker) {
 
 // Records first, so that what a person was shown is on disk.
 void JobRun::message(int worker, const wire::WorkerMessage& message) {
+  if (message.has_question()) return;  // Between the worker and the coordinator.
   recorder_.message(index(worker), message);
   if (index(worker) == recorder_.speaker()) view_.message(message);
-}
-
-// Nothing is kept of it that an answer depends on: whoever is asked again, another master too, says
-// the same.
-Result<wire::WorkerMessage> JobRun::answer(const wire::Question& asked) {
-  TANDEM_ASSIGN(const converge::Question question, converge::from_wire(asked));
-  const converge::Verdict verdict =
-      converge::judge(converge::criteria_of(request_.parsed.job.train), question);
-  if (verdict.ending == converge::Ending::kConverged && question.measured) {
-    // A question may come again; the user wants to hear it once.
-    const std::pair decided{question.step, verdict.reason};
-    if (std::exchange(told_end_, decided) != decided)
-      tell({"early_stop", "master", verdict.reason});
-  }
-  wire::WorkerMessage message;
-  *message.mutable_verdict() = converge::to_wire(verdict, asked.number());
-  return message;
 }
 
 void JobRun::line(int worker, Stream stream, std::string_view text) {
@@ -145,8 +128,16 @@ void JobRun::finish(const EndJob& end, Report& report) {
     if (!ended.failure) continue;
     return fail(report, *ended.failure);
   }
-  if (end.how == EndJob::How::kFinished) return finish_well(report);
+  const bool was_asked_too_late = end.how == EndJob::How::kCancelled && has_trained_to_the_end();
+  if (end.how == EndJob::How::kFinished || was_asked_too_late) return finish_well(report);
   return finish_badly(end, report);
+}
+
+// Whether a worker has said so. It then speaks for all.
+bool JobRun::has_trained_to_the_end() const {
+  return std::ranges::any_of(recorder_.words(), [](const Words& words) {
+    return words.finished && status_named(words.finished->status()) != RunStatus::kCancelled;
+  });
 }
 
 // The words of those that came to the end, which must have come to the same weights.

@@ -37,8 +37,6 @@ class JobRun {
     recorder_.add_worker(directory_, static_cast<std::size_t>(worker));
   }
   void message(int worker, const wire::WorkerMessage& message);
-  // The answer to a worker that asks whether training ends.
-  Result<wire::WorkerMessage> answer(const wire::Question& question);
   void line(int worker, Stream stream, std::string_view text);
   // It was lost with its node.
   void forget(int worker) { recorder_.end_worker(static_cast<std::size_t>(worker)); }
@@ -60,6 +58,7 @@ class JobRun {
 
  private:
   Status go_back(const ResumePoint* found);
+  bool has_trained_to_the_end() const;
   void finish_well(Report& report);
   void finish_badly(const EndJob& end, Report& report);
 
@@ -68,8 +67,6 @@ class JobRun {
   Recorder& recorder_;
   RunView& view_;
   std::map<int, WorkerEnd> ends_;
-  // After which step training ends, and why, as the user was told.
-  std::pair<std::int64_t, std::string> told_end_{-1, ""};
   std::uint64_t generation_ = 0;  // The last one that a place was made for.
   std::filesystem::path checkpoint_;
   std::string owner_;  // Of the run directory (checkpoint/owner.h).

@@ -294,9 +294,10 @@ class Master::Impl {
       if (job == nullptr) return;
       const auto words = parse_worker_message(said.message());
       if (!words.ok()) return peers_->refuse(node, words.error());
-      if (words->has_question()) return answer(node, *job, said.worker(), words->question());
       job->run().message(said.worker(), *words);
-      apply(tell(coordinator_, said.job(), said.worker(), *words, now()));
+      auto actions = tell(coordinator_, said.job(), said.worker(), *words, now());
+      if (!actions.ok()) return peers_->refuse(node, actions.error());
+      apply(std::move(*actions));
     } else if (message.has_line()) {
       const wire::WorkerLine& line = message.line();
       MasterJob* job = job_of(node, line.job(), line.worker());
@@ -316,12 +317,6 @@ class Master::Impl {
       apply(coordinator_.ended(ended.job(), ended.worker(), ending, now()));
       look_whether_done();
     }
-  }
-
-  void answer(NodeId node, MasterJob& job, int worker, const wire::Question& question) {
-    const auto words = job.run().answer(question);
-    if (!words.ok()) return peers_->refuse(node, words.error());
-    peers_->send(node, order_to_tell(job.id(), worker, *words));
   }
 
   // A job whose files cannot be written ends.
@@ -402,6 +397,10 @@ class Master::Impl {
     const auto words = job.run().place(place, job.meeting_point(), found);
     if (!words.ok()) return keep(job, words.error());
     peers_->send(node, order_to_tell(job.id(), place.worker, *words));
+  }
+
+  void carry_out(MasterJob& job, const AnswerWorker& answer, NodeId node) {
+    peers_->send(node, order_to_tell(job.id(), answer.worker, to_wire(answer)));
   }
 
   void carry_out(MasterJob& job, const EndWorker& end, NodeId node) {

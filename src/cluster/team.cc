@@ -323,7 +323,8 @@ void Team::regroup() {
   if (goes_on || goal_ == Goal::kCancel) return;
   if (!waiting_ && generation_ > 0)
     tell("waiting", "master",
-         fmt::format("{} of at least {} workers are there", next.size(), config_.least));
+         fmt::format("{} of at least {} workers are there; {} steps with {} samples are done",
+                     next.size(), config_.least, progress_.step, progress_.samples));
   waiting_ = true;
 }
 

@@ -20,10 +20,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "cluster/supervision.h"
+#include "converge/judge.h"
 
 namespace tandem::cluster {
 
@@ -36,6 +38,7 @@ struct TeamConfig {
   // From a time-out at one member to those of the others, and from the first that has finished to
   // the last.
   std::chrono::milliseconds settle{2000};
+  converge::Criteria criteria;  // What ends the training before its last step.
   std::chrono::milliseconds first_backoff{250}, most_backoff{15000};  // Between replacements.
 };
 
@@ -61,6 +64,12 @@ struct PlaceWorker {
   std::vector<std::int64_t> lane_ends = {};  // By rank; empty: equal shares.
   bool anew = false;  // No member has a state: from the newest checkpoint, or from the start.
 };
+// Whether training ends where the worker is that asked.
+struct AnswerWorker {
+  int worker = 0;
+  std::uint64_t number = 0;  // The question's.
+  converge::Verdict verdict;
+};
 struct EndWorker {
   int worker = 0;
   Order order = Order::kTerminate;
@@ -78,8 +87,16 @@ struct EndJob {
   int worker = -1;     // kFailed: because of this one.
   std::string reason;  // kFailed: beside what is to be said of the worker; may be "".
 };
-using TeamAction = std::variant<StartWorker, PlaceWorker, EndWorker, TellUser, EndJob>;
+using TeamAction =
+    std::variant<StartWorker, PlaceWorker, AnswerWorker, EndWorker, TellUser, EndJob>;
 using TeamActions = std::vector<TeamAction>;
+
+// How far a worker has got with the data.
+struct DataProgress {
+  std::int64_t step = 0;     // Done so far.
+  std::int64_t samples = 0;  // Trained on, each once an epoch.
+  double lane_seconds = 0;   // What a lane takes the worker; 0: not known.
+};
 
 // Why a worker left its group.
 enum class Leaving : std::uint8_t {
@@ -100,8 +117,11 @@ class Team {
   TeamActions ready(int worker, TimePoint now);
   TeamActions placed(int worker, std::uint64_t generation, TimePoint now);
   TeamActions left(int worker, std::uint64_t generation, Leaving why, TimePoint now);
-  // A lane takes the worker so long. Members that are much slower than others get fewer lanes.
-  TeamActions measured(int worker, std::int64_t step, double lane_seconds, TimePoint now);
+  // Members that are much slower than others get fewer lanes.
+  TeamActions progressed(int worker, const DataProgress& progress);
+  // The answer depends on the question alone: whoever is asked again, another master too, says the
+  // same.
+  TeamActions asked(int worker, std::uint64_t number, const converge::Question& question);
   TeamActions finished(int worker, TimePoint now);
   TeamActions ended(int worker, const Ending& ending, TimePoint now);
   // Several at once, as with their node, and how many to have without them.
@@ -158,6 +178,7 @@ class Team {
   bool must_wait() const;
   void kill_the_late(TimePoint now);
   std::optional<std::vector<double>> lane_seconds() const;
+  void balance(int worker, double lane_seconds_now);
   std::vector<std::int64_t> shares_worth_it() const;
   void place(std::vector<int> next);
   void bury(int worker, const Ending& ending, TimePoint now);
@@ -197,6 +218,10 @@ class Team {
   std::chrono::milliseconds backoff_{0};
   std::vector<std::int64_t> lane_ends_;  // Of the generation; empty: equal shares.
   int uneven_ = 0;                       // Measurements in a row by which other shares were better.
+
+  DataProgress progress_;  // What the first member said last.
+  // After which step training ends, and why, as the user was told.
+  std::pair<std::int64_t, std::string> decided_{-1, ""};
 
   TeamActions actions_;
 };

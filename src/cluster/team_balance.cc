@@ -17,24 +17,19 @@ constexpr int kMeasurements = 4;
 
 }  // namespace
 
-TeamActions Team::measured(int worker, std::int64_t step, double lane_seconds_now,
-                           TimePoint /*now*/) {
-  const auto found = workers_.find(worker);
-  if (found == workers_.end() || lane_seconds_now <= 0 || step <= found->second.measured_step)
-    return take();
-  found->second.measured_step = step;
+// A lane takes the worker so long now.
+void Team::balance(int worker, double lane_seconds_now) {
   // Smoothed: one look at a busy machine says little.
-  double& kept = found->second.lane_seconds;
+  double& kept = workers_.at(worker).lane_seconds;
   kept = kept > 0 ? 0.5 * (kept + lane_seconds_now) : lane_seconds_now;
   const bool settled = confirmed_ && !broken_ && goal_ == Goal::kTrain && !somebody_finished_;
-  if (!settled || members_.empty() || worker != members_[0] || next_members() != members_)
-    return take();
+  if (!settled || members_.empty() || worker != members_[0] || next_members() != members_) return;
   const std::vector<std::int64_t> better = shares_worth_it();
   if (better == lane_ends_) {
     uneven_ = 0;
-    return take();
+    return;
   }
-  if (++uneven_ < kMeasurements) return take();
+  if (++uneven_ < kMeasurements) return;
   std::string shares;
   std::int64_t begin = 0;
   for (const std::int64_t end :
@@ -44,7 +39,6 @@ TeamActions Team::measured(int worker, std::int64_t step, double lane_seconds_no
   }
   tell("rebalanced", "master", "lanes by worker:" + shares);
   place(std::vector<int>(members_));
-  return take();
 }
 
 // Nothing when the speed of a member is not known.

@@ -43,8 +43,8 @@ Team trained() {
 
 // Both report; what follows from the second, which speaks for all.
 TeamActions report(Team& team, std::int64_t step, double first, double second) {
-  (void)team.measured(1, step, second, at(0));
-  return team.measured(0, step, first, at(0));
+  (void)team.progressed(1, {.step = step, .lane_seconds = second});
+  return team.progressed(0, {.step = step, .lane_seconds = first});
 }
 
 TEST(TeamBalance, ASlowWorkerGetsFewerLanesOnceItWasSlowForAWhile) {

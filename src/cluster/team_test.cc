@@ -114,8 +114,11 @@ TEST(Team, ALateWorkerThatMayNotBeReplacedEndsTheJobAtOnce) {
 
 TEST(Team, WithTooFewItWaitsAndSaysSoOnce) {
   Team team = trained(workers(3, 3));
+  (void)team.progressed(0, {.step = 7, .samples = 448});
+  (void)team.progressed(1, {.step = 6, .samples = 384});  // The first member speaks for all.
   const TeamActions first = team.ended(1, kLost, at(10));
-  EXPECT_EQ(told(first, "waiting"), Texts{"master: 2 of at least 3 workers are there"});
+  EXPECT_EQ(told(first, "waiting"),
+            Texts{"master: 2 of at least 3 workers are there; 7 steps with 448 samples are done"});
   EXPECT_TRUE(team.is_waiting());
   const TeamActions second = team.ended(2, kLost, at(20));
   EXPECT_EQ(told(second, "waiting"), Texts{});
@@ -188,7 +191,7 @@ TEST(Team, AllAreLostAndTheNextBeginsAnew) {
   Team team = trained(workers(2));
   (void)team.ended(0, kLost, at(0));
   EXPECT_EQ(told(team.ended(1, kLost, at(0)), "waiting"),
-            Texts{"master: 0 of at least 1 workers are there"});
+            Texts{"master: 0 of at least 1 workers are there; 0 steps with 0 samples are done"});
   (void)team.tick(at(250));
   EXPECT_EQ(texts(team.ready(2, at(500))), Texts{"place 2 in 3 as 0/1 anew"});
 }

@@ -14,13 +14,17 @@ namespace tandem::cluster {
 
 using Texts = std::vector<std::string>;
 
-// "start 3", "place 0 in 2 as 0/2", "place ... anew", "ask 1", "kill 1", "end finished".
+// "start 3", "place 0 in 2 as 0/2", "place ... anew", "answer 1 of 0: go on", "ask 1", "kill 1",
+// "end finished".
 inline std::string text_of(const TeamAction& action) {
   if (const auto* start = std::get_if<StartWorker>(&action))
     return fmt::format("start {}", start->worker);
   if (const auto* place = std::get_if<PlaceWorker>(&action))
     return fmt::format("place {} in {} as {}/{}{}", place->worker, place->generation, place->rank,
                        place->size, place->anew ? " anew" : "");
+  if (const auto* answer = std::get_if<AnswerWorker>(&action))
+    return fmt::format("answer {} of {}: {}", answer->number, answer->worker,
+                       answer->verdict.ending == converge::Ending::kNone ? "go on" : "end");
   if (const auto* end = std::get_if<EndWorker>(&action))
     return fmt::format("{} {}", end->order == Order::kKill ? "kill" : "ask", end->worker);
   if (const auto* end = std::get_if<EndJob>(&action))

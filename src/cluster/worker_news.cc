@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "base/result.h"
+#include "converge/messages.h"
 
 namespace tandem::cluster {
 
-JobActions tell(Coordinator& coordinator, JobId job, int worker, const wire::WorkerMessage& message,
-                TimePoint now) {
+Result<JobActions> tell(Coordinator& coordinator, JobId job, int worker,
+                        const wire::WorkerMessage& message, TimePoint now) {
   if (message.has_started()) return coordinator.ready(job, worker, now);
   if (message.has_placed())
     return coordinator.placed(job, worker, message.placed().generation(), now);
@@ -19,11 +19,21 @@ JobActions tell(Coordinator& coordinator, JobId job, int worker, const wire::Wor
     return coordinator.left(job, worker, message.left().generation(), why, now);
   }
   if (message.has_progress()) {
-    return coordinator.measured(job, worker, message.progress().step(), message.progress().lane_s(),
-                                now);
+    const wire::Progress& said = message.progress();
+    return coordinator.progressed(job, worker, {said.step(), said.samples(), said.lane_s()}, now);
+  }
+  if (message.has_question()) {
+    TANDEM_ASSIGN(const converge::Question question, converge::from_wire(message.question()));
+    return coordinator.asked(job, worker, message.question().number(), question, now);
   }
   if (message.has_finished()) return coordinator.finished(job, worker, now);
-  return {};
+  return JobActions();
+}
+
+wire::WorkerMessage to_wire(const AnswerWorker& answer) {
+  wire::WorkerMessage message;
+  *message.mutable_verdict() = converge::to_wire(answer.verdict, answer.number);
+  return message;
 }
 
 JobPlan plan_of(const job::Job& job, int priority) {
@@ -32,6 +42,7 @@ JobPlan plan_of(const job::Job& job, int priority) {
   plan.team.wanted = number(job.cluster.workers);
   plan.team.least = number(job.cluster.min_workers);
   plan.team.lanes = job.lanes();
+  plan.team.criteria = converge::criteria_of(job.train);
   plan.team.restarts = number(job.cluster.max_restarts);
   plan.most = number(std::max(job.cluster.workers, job.cluster.max_workers));
   plan.priority = priority;

@@ -22,6 +22,30 @@ wire::WorkerMessage started_message(const job::Job& job, const data::Parts& part
   return message;
 }
 
+wire::WorkerMessage placed_message(std::uint64_t generation, std::int64_t first_step, bool copied) {
+  wire::WorkerMessage message;
+  wire::Placed& placed = *message.mutable_placed();
+  placed.set_generation(generation);
+  placed.set_step(first_step);
+  placed.set_copied(copied);
+  return message;
+}
+
+wire::WorkerMessage progress_message(const Course& course, const Length& length, double lr,
+                                     double grad_norm, double lane_s) {
+  wire::WorkerMessage message;
+  wire::Progress& progress = *message.mutable_progress();
+  progress.set_step(course.step);
+  progress.set_epoch(course.step / length.steps_per_epoch);
+  progress.set_samples(course.samples);
+  progress.set_loss(course.loss_sum / static_cast<double>(course.loss_steps));
+  progress.set_lr(lr);
+  progress.set_train_s(course.train_s);
+  progress.set_grad_norm(grad_norm);
+  progress.set_lane_s(lane_s);
+  return message;
+}
+
 wire::WorkerMessage evaluated_message(const Evaluation& evaluation, std::int64_t step,
                                       const Length& length, const char* part) {
   wire::WorkerMessage message;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <future>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -25,14 +24,12 @@
 #include "train/saved_model.h"
 #include "train/standing.h"
 #include "train/stepper.h"
+#include "train/voice.h"
 
 namespace tandem::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Between two looks at a checkpoint that is being written.
-constexpr std::chrono::milliseconds kLook{100};
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -52,7 +49,7 @@ class Training {
         criteria_(converge::criteria_of(job_.train)),
         places_(places),
         judge_(judge),
-        reporter_(reporter),
+        voice_(reporter),
         stop_(stop),
         parts_(std::move(prepared.parts)),
         model_(std::move(prepared.model)),
@@ -63,7 +60,7 @@ class Training {
 
   Status run(Trainable trainable) {
     TANDEM_ASSIGN(stepper_, Stepper::create(job_, *model_, std::move(trainable)));
-    send(started_message(job_, parts_, model_->blueprint(), length_, notes_));
+    voice_.say(started_message(job_, parts_, model_->blueprint(), length_, notes_));
     for (;;) {
       const Result<End> end = train_in_next_group();
       if (end.ok() && *end == End::kOfTraining) return {};
@@ -77,7 +74,7 @@ class Training {
   enum class End : std::uint8_t { kOfGroup, kOfTraining };
 
   Result<End> train_in_next_group() {
-    TANDEM_ASSIGN(Place place, places_.next(parting_, [this] { beat(); }));
+    TANDEM_ASSIGN(Place place, places_.next(parting_, [this] { voice_.beat(); }));
     group_.emplace(std::move(place.group));
     TANDEM_TRY(catch_up(place.resume));
     TANDEM_TRY(stepper_->join(*group_, std::move(place.ends)));
@@ -103,7 +100,7 @@ class Training {
       traffic_.received += traffic.received;
     }
     group_.reset();
-    send(left_message(places_.generation(), course_.step, error));
+    voice_.say(left_message(places_.generation(), course_.step, error));
   }
 
   // The members of a group come from different places: some trained on while others did not, and
@@ -173,16 +170,17 @@ class Training {
     if (!checkpointer_) return;
     const bool is_best = wants_best_ && course_.best && course_.best->first == course_.step;
     // The best one cannot come later, so it waits for the last.
-    while (is_best && !checkpointer_->wait(kLook)) beat();
+    while (is_best && !checkpointer_->wait(Voice::kLook)) voice_.beat();
     if (is_best || checkpointer_->is_due(course_.step)) take_checkpoint();
     if (const auto outcome = checkpointer_->outcome()) {
       if (outcome->status.ok()) {
-        event("checkpoint",
-              fmt::format("step {}, written in {:.3f} s", outcome->step, outcome->seconds));
+        voice_.event("checkpoint",
+                     fmt::format("step {}, written in {:.3f} s", outcome->step, outcome->seconds));
       } else {
         displaced_ = check_ownership(request_.run_directory, owner_, places_);
-        event("checkpoint_failed", fmt::format("step {}: {}; training goes on", outcome->step,
-                                               outcome->status.error().message()));
+        voice_.event("checkpoint_failed",
+                     fmt::format("step {}: {}; training goes on", outcome->step,
+                                 outcome->status.error().message()));
       }
     }
   }
@@ -197,7 +195,7 @@ class Training {
   void checkpoint_the_end() {
     if (!checkpointer_) return;
     const auto settle = [&] {
-      while (!checkpointer_->wait(kLook)) beat();
+      while (!checkpointer_->wait(Voice::kLook)) voice_.beat();
       checkpoint_if_due();
     };
     settle();
@@ -205,39 +203,11 @@ class Training {
     settle();
   }
 
-  void send(const wire::WorkerMessage& message) {
-    reporter_.report(message);
-    last_message_ = Clock::now();
-  }
-
-  // Says again where the run is when nothing has been said for a while, so that a slow worker is
-  // not taken for a dead one.
-  void beat() {
-    constexpr double kSilence_s = 0.5;
-    if (seconds_since(last_message_) < kSilence_s) return;
-    if (last_progress_.has_progress()) return send(last_progress_);
-    wire::WorkerMessage message;
-    message.mutable_waiting();
-    send(message);
-  }
-
-  // Does what may take long, and beats meanwhile.
-  template <typename Work>
-  auto beating(const Work& work) {
-    auto result = std::async(std::launch::async, work);
-    while (result.wait_for(kLook) != std::future_status::ready) beat();
-    return result.get();
-  }
-
   // The first step of a group is done, or there was none left to do.
   void report_placed() {
     if (placed_) return;
     placed_ = true;
-    wire::WorkerMessage message;
-    message.mutable_placed()->set_generation(places_.generation());
-    message.mutable_placed()->set_step(first_step_);
-    message.mutable_placed()->set_copied(copied_);
-    send(message);
+    voice_.say(placed_message(places_.generation(), first_step_, copied_));
   }
 
   // Whether the run ends here because somebody asked for it. Workers end together: one that was
@@ -246,6 +216,9 @@ class Training {
     if (group_->size() == 1 && stop_) stopped_ = true;
     return stopped_;
   }
+
+  // Whether it was decided that training ends here. That a person asks to stop does not undo it.
+  bool has_ended() const { return verdict_ && verdict_->ending != converge::Ending::kNone; }
 
   // Whether the epoch that has ended here shall be judged, and was not yet.
   bool is_epoch_to_judge() const {
@@ -274,7 +247,7 @@ class Training {
       if (is_to_decide()) TANDEM_TRY(decide({}));
       checkpoint_if_due();
       TANDEM_TRY(displaced_);
-      if (stopping() || (verdict_ && verdict_->ending != converge::Ending::kNone)) break;
+      if (stopping() || has_ended()) break;
       if (regroups_) return {};
       TANDEM_TRY(one_step(loader, sampler));
       report_placed();
@@ -284,7 +257,7 @@ class Training {
         report_progress();
         last_report = Clock::now();
       }
-      beat();
+      voice_.beat();
     }
     if (course_.loss_steps > 0) report_progress();
     return {};
@@ -300,7 +273,7 @@ class Training {
       Status status = stepper_->run_lane(loader.next()->batch, course_.step, lane, samples);
       if (!status.ok())
         return std::move(status).error().within(fmt::format("step {}", course_.step + 1));
-      beat();
+      voice_.beat();
     }
     lr_ = course_.schedule.lr_at(course_.step);
     TANDEM_ASSIGN(const StepOutcome outcome, stepper_->finish_step(course_.step, lr_));
@@ -325,20 +298,9 @@ class Training {
   }
 
   void report_progress() {
-    wire::WorkerMessage message;
-    wire::Progress& progress = *message.mutable_progress();
-    progress.set_step(course_.step);
-    progress.set_epoch(course_.step / length_.steps_per_epoch);
-    progress.set_samples(course_.samples);
-    progress.set_loss(course_.loss_sum / static_cast<double>(course_.loss_steps));
-    progress.set_lr(lr_);
-    progress.set_train_s(course_.train_s);
-    progress.set_grad_norm(grad_norm_);
-    progress.set_lane_s(stepper_->take_lane_seconds());
+    voice_.say(progress_message(course_, length_, lr_, grad_norm_, stepper_->take_lane_seconds()));
     course_.loss_sum = 0;
     course_.loss_steps = 0;
-    last_progress_ = message;
-    send(message);
   }
 
   // What epochs are judged by: the validation part, or the test part when there is none.
@@ -357,8 +319,8 @@ class Training {
     course_.judged = course_.step;
     if (!validation) last_test_ = {course_.step, *evaluation};
     if (course_.schedule.observe(evaluation->loss)) {
-      event("rate",
-            fmt::format("learning rate lowered to {:.6g}", course_.schedule.lr_at(course_.step)));
+      voice_.event("rate", fmt::format("learning rate lowered to {:.6g}",
+                                       course_.schedule.lr_at(course_.step)));
     }
     note_best(*evaluation);
     return {};
@@ -370,7 +332,7 @@ class Training {
     const converge::Question question{course_.step, length_.total_steps, course_.memory, measured};
     if (criteria_.any() || course_.step >= length_.total_steps) {
       TANDEM_ASSIGN(verdict_, consult(judge_, question, *group_, finish_patience(), [this] {
-                      beat();
+                      voice_.beat();
                       return stop_.load();
                     }));
       stopped_ |= !verdict_;
@@ -394,14 +356,14 @@ class Training {
   Result<std::optional<Evaluation>> evaluate_part(const data::Dataset& part, const char* name) {
     TANDEM_ASSIGN(const std::optional<Evaluation> evaluated,
                   evaluate(*model_, part, job_.data.prefetch, *group_, finish_patience(), [this] {
-                    beat();
+                    voice_.beat();
                     return stop_.load();
                   }));
     if (!evaluated) {
       stopped_ = true;
       return std::optional<Evaluation>();
     }
-    send(evaluated_message(*evaluated, course_.step, length_, name));
+    voice_.say(evaluated_message(*evaluated, course_.step, length_, name));
     return evaluated;
   }
 
@@ -419,37 +381,32 @@ class Training {
     return evaluate_part(*parts_.test, "test");
   }
 
-  void event(const char* kind, const std::string& detail) { send(event_message(kind, detail)); }
-
   // The first worker saves for all; every one tells its hash.
   Result<std::string> save() {
     if (group_->rank() != 0)
       return checkpoint::weights_hash(model_->parameters(), model_->buffers());
     TANDEM_TRY(check_ownership(request_.run_directory, owner_, places_));
-    TANDEM_ASSIGN(std::string hash, beating([this] {
-                    return save_trained(request_.run_directory, job_, parts_, *model_);
-                  }));
-    event("saved", std::string(checkpoint::kModelFileName));
+    TANDEM_ASSIGN(std::string hash, voice_.beating([this] {
+      return save_trained(request_.run_directory, job_, parts_, *model_);
+    }));
+    voice_.event("saved", std::string(checkpoint::kModelFileName));
     return hash;
   }
 
   Status finish() {
-    const bool cancelled = stopping();
-    wire::WorkerMessage message;
-    wire::Finished& finished = *message.mutable_finished();
+    report_placed();
     checkpoints_end_ = true;
     checkpoint_the_end();
     TANDEM_ASSIGN(const std::string hash, save());
     TANDEM_ASSIGN(const std::optional<Evaluation> evaluation, evaluate_test());
-    report_placed();
     // Whoever ends first must not be missed by one that could then not say that all is saved.
     // The first may still write.
-    TANDEM_TRY(
-        beating([this] { return group_->barrier(collective::deadline_after(finish_patience())); }));
+    TANDEM_TRY(voice_.beating(
+        [this] { return group_->barrier(collective::deadline_after(finish_patience())); }));
+    wire::WorkerMessage message;
+    wire::Finished& finished = *message.mutable_finished();
     if (evaluation) set_evaluation(*evaluation, finished);
-    const bool converged = !cancelled && verdict_->ending == converge::Ending::kConverged;
-    finished.set_status(cancelled ? "cancelled" : converged ? "converged" : "finished");
-    finished.set_reason(cancelled ? "asked to stop" : verdict_->reason);
+    set_ending(finished);
     finished.set_steps(course_.step);
     finished.set_epochs(course_.step / length_.steps_per_epoch);
     finished.set_samples(course_.samples);
@@ -460,8 +417,21 @@ class Training {
     finished.set_bytes_received(traffic_.received + traffic.received);
     finished.set_engine(std::string(group_->engine()));
     finished.set_model_path((request_.run_directory / checkpoint::kModelFileName).string());
-    send(message);
+    voice_.say(message);
     return {};
+  }
+
+  void set_ending(wire::Finished& finished) const {
+    if (!has_ended()) {
+      finished.set_status("cancelled");
+      finished.set_reason("asked to stop");
+      return;
+    }
+    const bool converged = verdict_->ending == converge::Ending::kConverged;
+    finished.set_status(converged ? "converged" : "finished");
+    const bool cut_short = stopped_ && parts_.test->size() > 0 && !finished.has_eval();
+    finished.set_reason(verdict_->reason +
+                        (cut_short ? "; asked to stop before the last evaluation" : ""));
   }
 
   // Constant after construction.
@@ -470,7 +440,7 @@ class Training {
   const converge::Criteria criteria_;
   Places& places_;
   Judge& judge_;
-  Reporter& reporter_;
+  Voice voice_;
   const std::atomic<bool>& stop_;
   const data::Parts parts_;
   const std::unique_ptr<model::Model> model_;
@@ -503,8 +473,7 @@ class Training {
   std::int64_t first_step_ = 0;
 
   double lr_ = 0, grad_norm_ = 0;
-  wire::WorkerMessage last_progress_;
-  Clock::time_point last_message_ = Clock::now(), last_look_ = Clock::now();
+  Clock::time_point last_look_ = Clock::now();
 };
 
 }  // namespace

@@ -21,8 +21,18 @@ namespace fs = std::filesystem;
 
 class Collector final : public Reporter {
  public:
-  void report(const wire::WorkerMessage& message) override { messages.push_back(message); }
+  // Asks to stop when the first event of that kind comes; "" : never.
+  Collector(std::atomic<bool>& stop, std::string stop_at) : stop_(stop), stop_at_(stop_at) {}
+
+  void report(const wire::WorkerMessage& message) override {
+    messages.push_back(message);
+    if (message.event().kind() == stop_at_ && !stop_at_.empty()) stop_ = true;
+  }
   std::vector<wire::WorkerMessage> messages;
+
+ private:
+  std::atomic<bool>& stop_;
+  const std::string stop_at_;
 };
 
 class TrainerTest : public ::testing::Test {
@@ -45,7 +55,7 @@ class TrainerTest : public ::testing::Test {
     request.base_directory = root_;
     request.run_directory = directory;
     request.store = directory / "checkpoints";
-    Collector collector;
+    Collector collector(stop_, stop_at_);
     OnePlace place{{}};
     key_.clear();
     OwnJudge judge(request.job.train, collector);
@@ -64,6 +74,7 @@ class TrainerTest : public ::testing::Test {
       "[train]\nsteps = 30\nbatch = 50\noptimizer = { kind = \"sgd\", lr = 0.1, momentum = 0.9 }\n";
   const fs::path root_;
   std::atomic<bool> stop_ = false;
+  std::string stop_at_;
   std::vector<wire::WorkerMessage> messages_;
   std::string key_;
 };
@@ -120,6 +131,17 @@ TEST_F(TrainerTest, StopsWhenAskedAndKeepsTheModel) {
   EXPECT_EQ(finished->status(), "cancelled");
   EXPECT_EQ(finished->steps(), 0);
   EXPECT_TRUE(checkpoint::verify_model(root_ / "a").ok());
+}
+
+TEST_F(TrainerTest, IsNotUndoneByWhoeverAsksToStopAfterTheEnd) {
+  stop_at_ = "saved";
+  const auto finished = run("a", kSmall);
+  ASSERT_TRUE(finished.ok()) << finished.error().message();
+  EXPECT_EQ(finished->status(), "finished");
+  EXPECT_EQ(finished->steps(), 30);
+  EXPECT_FALSE(finished->has_eval());
+  EXPECT_NE(finished->reason().find("before the last evaluation"), std::string::npos)
+      << finished->reason();
 }
 
 TEST_F(TrainerTest, StartsFromAnotherModelAndLeavesFrozenTensorsAsTheyWere) {

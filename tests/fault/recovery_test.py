@@ -262,6 +262,18 @@ class Interrupt(RecoveryTest):
                 self.tandem("resume", engine, "-q", "cluster.workers=2")
                 self.assertEqual(self.essence(engine), RecoveryTest.truth)
 
+    def test_control_c_after_the_end_does_not_undo_it(self):
+        # A wide model and a large test part: the last evaluation takes long.
+        process = self.start("train", self.job, "--out", "run", "-q", "cluster.workers=2", "train.steps=2",
+                             "model.hidden=[4096,4096]", "data.test=0.9")
+        wait_for(lambda: self.events("run", "saved"), "the model to be saved")
+        process.send_signal(signal.SIGINT)
+        code, _, errors = self.finish(process)
+        self.assertEqual(code, 0, errors)
+        report = self.report("run")
+        self.assertEqual((report["status"], report["steps"]), ("finished", 2))
+        self.assertEqual(self.events("run", "cancelled"), [])
+
     def test_control_c_while_workers_start(self):
         process = self.start("train", self.job, "--out", "run", "-q", "cluster.workers=3")
         wait_for(lambda: len(self.workers(process)) == 3, "the workers")

@@ -154,6 +154,10 @@ void World::carry_out(const cluster::JobAction& action, const cluster::PlaceWork
   order(*worker, [this, worker, place] { receive(*worker, place); });
 }
 
+void World::carry_out(const cluster::JobAction&, const cluster::AnswerWorker& answer) {
+  fail(fmt::format("worker {} has an answer, but none asks here", answer.worker));
+}
+
 void World::carry_out(const cluster::JobAction& action, const cluster::EndWorker& end) {
   Worker* worker = addressee(action, end.worker);
   if (worker == nullptr) return;

@@ -114,6 +114,7 @@ class World {
   void apply(const cluster::JobActions& actions);
   void carry_out(const cluster::JobAction& action, const cluster::StartWorker& start);
   void carry_out(const cluster::JobAction& action, const cluster::PlaceWorker& place);
+  void carry_out(const cluster::JobAction& action, const cluster::AnswerWorker& answer);
   void carry_out(const cluster::JobAction& action, const cluster::EndWorker& end);
   void carry_out(const cluster::JobAction& action, const cluster::TellUser& news);
   void carry_out(const cluster::JobAction& action, const cluster::EndJob& end);
