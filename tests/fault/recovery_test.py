@@ -265,8 +265,13 @@ class Interrupt(RecoveryTest):
     def test_control_c_after_the_end_does_not_undo_it(self):
         # A wide model and a large test part: the last evaluation takes long.
         process = self.start("train", self.job, "--out", "run", "-q", "cluster.workers=2", "train.steps=2",
-                             "model.hidden=[4096,4096]", "data.test=0.9")
-        wait_for(lambda: self.events("run", "saved"), "the model to be saved")
+                             "train.schedule=constant", "train.early_stop.patience=0", "model.hidden=[4096,4096]",
+                             "data.test=0.9")
+
+        def saved():
+            self.assertIsNone(process.poll(), "tandem ended early")
+            return self.events("run", "saved")
+        wait_for(saved, "the model to be saved")
         process.send_signal(signal.SIGINT)
         code, _, errors = self.finish(process)
         self.assertEqual(code, 0, errors)
