@@ -40,8 +40,11 @@ find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
 find_package(fmt REQUIRED)
 
-# Sources whose speed nobody notices are compiled quickly instead.
+# Sources whose speed nobody notices are compiled quickly instead. With sanitizers that matters most.
 set(quickly "$<$<CONFIG:Release>:-O1>")
+if(TANDEM_SANITIZE)
+  set(quickly -O0)
+endif()
 function(tandem_compile_quickly)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS ${quickly})
 endfunction()
