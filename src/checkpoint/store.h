@@ -22,6 +22,10 @@ namespace tandem::checkpoint {
 inline constexpr std::string_view kTrainingFileName = "training.safetensors";
 // In that file's metadata: from where the job's relative paths are taken.
 inline constexpr const char* kBaseDirectory = "tandem.base_directory";
+// And there: what tells epochs from steps.
+inline constexpr const char* kStepsPerEpoch = "tandem.steps_per_epoch";
+// And there: where the training stands, a JSON object of numbers as texts.
+inline constexpr const char* kNumbers = "tandem.training";
 
 struct Stored {
   std::int64_t step = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "cluster/earlier_work.h"
 #include "cluster/journal.h"
 #include "cluster/meeting.h"
 #include "cluster/summary.h"
@@ -91,19 +92,39 @@ void MasterJob::message(const wire::WorkerMessage& message) {
 }
 
 void MasterJob::end(const EndJob& end) {
-  if (!report_) report_ = blank_report(request_);
-  Report report = std::move(*report_);
-  if (!run_) {  // It was cancelled while it waited.
-    report.status = RunStatus::kCancelled;
-    report.reason = "cancelled by the user before it began";
-  } else {
+  Report report = report_ ? std::move(*report_) : blank_report(request_);
+  if (run_) {
     run_->finish(end, report);
+    if (report.steps == 0) add_earlier_work(report);  // Its workers had not come to a step yet.
+  } else {
+    cancel_waiting(report);
   }
   close(std::move(report));
 }
 
+// An earlier master may have let it train.
+void MasterJob::cancel_waiting(Report& report) {
+  add_earlier_work(report);
+  report.status = RunStatus::kCancelled;
+  report.reason = "cancelled by the user before it began";
+  if (report.steps == 0) return;
+  report.reason =
+      fmt::format("cancelled by the user while it waited to go on after step {}", report.steps);
+  auto recorder = Recorder::reopen(directory_, 0);
+  if (!recorder.ok()) return;
+  recorder->event("cancelled", "user", report.reason);
+  report.events = recorder->events();
+}
+
+void MasterJob::add_earlier_work(Report& report) const {
+  // One that runs has gone back to its point already, and may have gone on from there.
+  cluster::add_earlier_work(report, directory_,
+                            request_.resume && !run_ ? &*request_.resume : nullptr);
+}
+
 void MasterJob::end(Error error) {
   Report report = report_ ? std::move(*report_) : blank_report(request_);
+  add_earlier_work(report);
   fail(report, std::move(error));
   close(std::move(report));
 }

@@ -80,6 +80,8 @@ class MasterJob final : public RunView {
   void lost(std::size_t, const std::deque<std::string>&) override {}
 
  private:
+  void add_earlier_work(Report& report) const;
+  void cancel_waiting(Report& report);
   void close(Report report);
 
   const JobId id_;

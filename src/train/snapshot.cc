@@ -15,7 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kNumbers = "tandem.training";
 constexpr std::string_view kOptimizer = "optimizer.";
 
 // As texts: JSON has no infinity, and these keep every bit.
@@ -102,7 +101,7 @@ checkpoint::ModelContent training_content(const Snapshot& snapshot, checkpoint::
                                   std::span<const float>(values)});
   }
   content.metadata = std::move(metadata);
-  content.metadata[kNumbers] = to_json(snapshot.numbers);
+  content.metadata[checkpoint::kNumbers] = to_json(snapshot.numbers);
   return content;
 }
 
@@ -122,9 +121,10 @@ Result<Snapshot> read_snapshot(const std::filesystem::path& directory, model::Mo
   }
   for (auto& [name, values] : snapshot.optimizer)
     TANDEM_TRY(copy_tensor(training, fmt::format("{}{}", kOptimizer, name), values));
-  const auto text = training.metadata.find(kNumbers);
+  const auto text = training.metadata.find(checkpoint::kNumbers);
   if (text == training.metadata.end())
-    return Error(Code::kCorrupt, fmt::format("{} has no `{}`", training.path.string(), kNumbers));
+    return Error(Code::kCorrupt,
+                 fmt::format("{} has no `{}`", training.path.string(), checkpoint::kNumbers));
   TANDEM_ASSIGN(snapshot.numbers, numbers_from(text->second));
   TANDEM_ASSIGN([[maybe_unused]] const std::int64_t steps,
                 count(snapshot.numbers, "optimizer.steps"));

@@ -156,7 +156,9 @@ class Training {
     if (!writes || job_.checkpoint.keep == 0) {
       checkpointer_.reset();
     } else if (!checkpointer_) {
-      checkpoint::Metadata place = {{checkpoint::kBaseDirectory, request_.base_directory.string()}};
+      checkpoint::Metadata place = {
+          {checkpoint::kBaseDirectory, request_.base_directory.string()},
+          {checkpoint::kStepsPerEpoch, std::to_string(length_.steps_per_epoch)}};
       const auto may_write = [run = request_.run_directory, owner = owner_] {
         return checkpoint::check_owner(run, owner);
       };

@@ -194,6 +194,31 @@ class Failures(ClusterTest):
         self.await_end(job, "cancelled")
         self.await_gone(pids)
 
+    def test_a_job_cancelled_while_it_waits_again_keeps_what_it_has_done(self):
+        self.start_master()
+        node = self.start_node("a")
+        job = self.submit(*LONG)
+        store = self.run_of(job) / "checkpoints"
+        wait_for(lambda: len(list(store.glob("step-*"))) >= 2, "two checkpoints")
+        pids = self.workers(node)
+        for process in (self.master, node):
+            process.kill()
+            process.wait()
+        self.await_gone(pids)
+        self.start_master()  # Without a node it can only wait.
+        wait_for(lambda: f"takes up {job} again" in (self.scratch / "master.log").read_text(), "the job to be queued")
+        self.tandem("cancel", job, env=self.variables)
+        self.await_end(job, "cancelled")
+        report = json.loads((self.run_of(job) / "report.json").read_text())
+        step = max(int(path.name.removeprefix("step-")) for path in store.glob("step-*"))
+        self.assertEqual((report["status"], report["steps"]), ("cancelled", step))
+        self.assertEqual(report["reason"], f"cancelled by the user while it waited to go on after step {step}")
+        self.assertEqual([event["kind"] for event in report["events"]][-1], "cancelled")
+        self.tandem("train", self.job, "--out", "own", "-q", "cluster.workers=1", *LONG, f"train.steps={step}")
+        own = self.report("own")
+        for key in ("weights_hash", "steps", "epochs", "samples"):
+            self.assertEqual(report[key], own[key], key)
+
     def test_workers_that_were_given_up_write_nothing_more(self):
         self.start_master()
         node = self.start_node("a")
