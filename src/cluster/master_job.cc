@@ -140,7 +140,7 @@ void MasterJob::close(Report report) {
            : report.status == RunStatus::kCancelled ? JobState::kCancelled
                                                     : JobState::kFailed;
   reason_ = report.reason;
-  const Status written = write_file_atomic(directory_.report(), cluster::to_json(report));
+  const Status written = write_report(directory_, report);
   if (!written.ok()) {
     reason_ += "; its report could not be written: " + written.error().message();
     // The next master must not take it for one that has not ended.

@@ -48,7 +48,9 @@ Status cut_metrics(const fs::path& path, std::int64_t step) {
   const Result<std::string> text = read_file(path);
   if (!text.ok() && text.error().code() == Code::kNotFound) return {};
   if (!text.ok()) return text.error();
-  return write_file_atomic(path, lines_until(*text, step));
+  const std::string kept = lines_until(*text, step);
+  // A full disk has no room for the same once more.
+  return kept == *text ? Status() : write_file_atomic(path, kept);
 }
 
 }  // namespace
@@ -104,9 +106,23 @@ Status go_back_to(const RunDirectory& directory, const ResumePoint& point) {
   for (const checkpoint::Stored& each : stored) {
     if (each.step > point.step) TANDEM_TRY(checkpoint::remove_checkpoint(each));
   }
-  if (::unlink(directory.report().c_str()) != 0 && errno != ENOENT)
-    return system_error(fmt::format("remove {}", directory.report().string()), errno);
-  return cut_metrics(directory.metrics(), point.step);
+  TANDEM_TRY(cut_metrics(directory.metrics(), point.step));
+  if (::rename(directory.report().c_str(), directory.earlier_report().c_str()) == 0 ||
+      errno == ENOENT)
+    return {};
+  return system_error(fmt::format("rename {}", directory.report().string()), errno);
+}
+
+Status write_report(const RunDirectory& directory, const Report& report) {
+  TANDEM_TRY(write_file_atomic(directory.report(), to_json(report)));
+  if (::unlink(directory.earlier_report().c_str()) == 0 || errno == ENOENT) return {};
+  return system_error(fmt::format("remove {}", directory.earlier_report().string()), errno);
+}
+
+void restore_earlier_report(const RunDirectory& directory) {
+  // Where there is none, or the disk fails altogether, nothing can be done about it.
+  [[maybe_unused]] const int ignored =
+      ::rename(directory.earlier_report().c_str(), directory.report().c_str());
 }
 
 Result<RunLock> RunLock::take(const RunDirectory& directory) {

@@ -9,6 +9,7 @@
 
 #include "base/descriptor.h"
 #include "base/result.h"
+#include "cluster/report.h"
 #include "cluster/run_directory.h"
 
 namespace tandem::cluster {
@@ -40,9 +41,17 @@ Status shut_out_workers(const RunDirectory& directory);
 // Whether the run has a checkpoint at all, whole or not.
 Result<bool> has_checkpoints(const RunDirectory& directory);
 
-// Takes away what the run did after the point: later checkpoints, lines of metrics.jsonl, the
-// report. REQUIRES: the directory is locked.
+// Takes away what the run did after the point: later checkpoints, lines of metrics.jsonl. The
+// report is set aside, last: after an error the run has the one that it had. REQUIRES: the
+// directory is locked.
 Status go_back_to(const RunDirectory& directory, const ResumePoint& point);
+
+// The last thing that a run writes; then the report that was set aside is gone. On failure that one
+// stays where it is.
+Status write_report(const RunDirectory& directory, const Report& report);
+
+// The report that was set aside is the run's again, as there will be no other.
+void restore_earlier_report(const RunDirectory& directory);
 
 // One process at a time works in a run directory. Held until its owner ends, also by SIGKILL.
 class RunLock {

@@ -129,10 +129,12 @@ Report run(const RunRequest& request, const RunDirectory& directory, SignalQueue
   if (Status status = attempt(); !status.ok() && !report.error.has_value())
     fail(report, std::move(status).error());
   report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (Status status = write_file_atomic(directory.report(), to_json(report));
-      !status.ok() && !report.error.has_value()) {
-    fail(report,
-         std::move(status).error().within("the run ended, but its report could not be written"));
+  if (Status status = write_report(directory, report); !status.ok()) {
+    restore_earlier_report(directory);
+    if (!report.error.has_value()) {
+      fail(report,
+           std::move(status).error().within("the run ended, but its report could not be written"));
+    }
   }
   return report;
 }

@@ -42,6 +42,8 @@ class RunDirectory {
   std::filesystem::path events() const { return path_ / "events.jsonl"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path report() const { return path_ / "report.json"; }
+  // Of a run that goes on: the report that it had, until there is another.
+  std::filesystem::path earlier_report() const { return path_ / "report-before.json"; }
   std::filesystem::path worker_log(int worker) const;
 
  private:

@@ -1,4 +1,5 @@
 """A disk that is really full: checkpoints on a small file system of their own, mounted in a world of the test's own."""
+import errno
 import json
 import os
 import shutil
@@ -27,6 +28,12 @@ keep = 3
 """
 STEPS = 6000
 DISK_BYTES = 8 << 20
+NO_SPACE = 9
+
+
+def mount_disk(test, place):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", place], check=True, timeout=PATIENCE_S)
+    test.addCleanup(subprocess.run, ["umount", "--lazy", place], check=True, timeout=PATIENCE_S)
 
 
 class FullDisk(TandemTest):
@@ -38,9 +45,7 @@ class FullDisk(TandemTest):
         self.store = self.scratch / "run/checkpoints"
         self.store.rename(self.scratch / "first")
         self.store.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", self.store], check=True,
-                       timeout=PATIENCE_S)
-        self.addCleanup(subprocess.run, ["umount", "--lazy", self.store], check=True, timeout=PATIENCE_S)
+        mount_disk(self, self.store)
         shutil.copytree(self.scratch / "first", self.store, dirs_exist_ok=True)
         self.checkpoint_bytes = DISK_BYTES - self.free_bytes()
         self.ballast = self.store / "ballast"
@@ -99,6 +104,37 @@ class FullDisk(TandemTest):
         self.assertEqual((self.report("run")["status"], self.report("run")["steps"]), ("finished", 450))
         self.assertEqual((self.steps(), self.others()), ([1], {"ballast"}))
         self.tandem("checkpoint", "verify", "run")
+
+
+class FullRunDirectory(TandemTest):
+    """The whole run directory is on the small disk."""
+
+    def setUp(self):
+        super().setUp()
+        self.job.write_text(JOB)
+        self.disk = self.scratch / "disk"
+        self.disk.mkdir()
+        mount_disk(self, self.disk)
+        self.directory = self.disk / "run"
+        self.tandem("train", self.job, "--out", self.directory, "-q")
+
+    def fill(self):
+        with (self.disk / "ballast").open("wb", buffering=0) as file, self.assertRaises(OSError) as full:
+            while True:
+                file.write(bytes(4096))
+        self.assertEqual(full.exception.errno, errno.ENOSPC)
+
+    def test_a_resumed_run_keeps_its_report_until_there_is_another(self):
+        before = (self.directory / "report.json").read_text()
+        self.fill()
+        for command in (("resume", self.directory), ("train", self.job, "--resume", "--out", self.directory)):
+            done = self.tandem(*command, "-q", "train.steps=2", code=NO_SPACE)
+            self.assertIn("No space left on device", done.stderr)
+            self.assertEqual((self.directory / "report.json").read_text(), before)
+        (self.disk / "ballast").unlink()
+        self.tandem("resume", self.directory, "-q", "train.steps=2")
+        self.assertEqual(json.loads((self.directory / "report.json").read_text())["steps"], 2)
+        self.assertEqual(list(self.directory.glob("report-*")), [])
 
 
 if __name__ == "__main__":
