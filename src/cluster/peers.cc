@@ -138,16 +138,22 @@ class Peers::State {
     constexpr int kMost = 5;
     const auto now = net::Loop::Clock::now();
     if (now - span_began_ >= kSpan) {
-      if (untold_ > 0) handler_.log(fmt::format("{} more were refused", untold_));
+      tell_the_rest();
       span_began_ = now;
-      told_ = untold_ = 0;
+      told_ = 0;
     }
     if (told_ == kMost) {
-      ++untold_;
+      // Perhaps nobody else comes who could be told of together with them.
+      if (untold_++ == 0) rest_ = loop_.after(kSpan, [this] { tell_the_rest(); });
       return;
     }
     ++told_;
     handler_.log(fmt::format("refused {}: {}", address, why.message()));
+  }
+
+  void tell_the_rest() {
+    rest_.cancel();
+    if (untold_ > 0) handler_.log(fmt::format("{} more were refused", std::exchange(untold_, 0)));
   }
 
   net::Loop& loop_;
@@ -158,6 +164,7 @@ class Peers::State {
   std::uint64_t refused_ = 0;
   net::Loop::Clock::time_point span_began_{};
   int told_ = 0, untold_ = 0;
+  net::Timer rest_;
   std::unique_ptr<net::Listener> listener_;
 };
 

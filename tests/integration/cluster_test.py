@@ -1,6 +1,10 @@
 """Jobs on a cluster: submitted, watched, cancelled, resumed, resized, queued; machines and the master come and go."""
+import contextlib
 import json
 import os
+import pathlib
+import re
+import resource
 import signal
 import socket
 import time
@@ -8,7 +12,7 @@ import urllib.error
 import urllib.request
 
 from cluster import LONG, ClusterTest
-from harness import is_gone, main, wait_for
+from harness import PATIENCE_S, is_gone, main, wait_for
 
 
 class Jobs(ClusterTest):
@@ -286,6 +290,49 @@ class Strangers(ClusterTest):
         metrics = urllib.request.urlopen(f"http://{self.http}/metrics", timeout=30).read().decode()
         self.assertRegex(metrics, r"tandem_refused_peers_total [1-9]")
         self.assertIn('tandem_jobs{state="finished"} 1', metrics)
+
+    def memory(self, field):
+        """A line of the master's /proc/PID/status, in bytes."""
+        status = pathlib.Path(f"/proc/{self.master.pid}/status").read_text()
+        return int(re.search(rf"^{field}:\s+(\d+) kB$", status, re.MULTILINE)[1]) << 10
+
+    def crowd(self, address, count):
+        host, port = address.split(":")
+        for _ in range(count):
+            connection = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+            self.addCleanup(connection.close)
+            yield connection
+
+    def told_of(self):
+        """How many refused peers the master's log tells of, and in how many lines."""
+        log = (self.scratch / "master.log").read_text()
+        sums = [int(count) for count in re.findall(r"(\d+) more were refused", log)]
+        named = len(re.findall(r"refused 127\.0\.0\.1:\d+: ", log))
+        return named + sum(sums), named + len(sums)
+
+    def test_a_thousand_silent_connections_cost_the_master_little(self):
+        count = 1000
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 3 * count)), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        self.start_master()
+        self.start_node("a")
+        self.await_end(self.submit("train.epochs=1"))  # The master has done all that it does.
+        before = self.memory("VmRSS")
+        pathlib.Path(f"/proc/{self.master.pid}/clear_refs").write_text("5")  # VmHWM begins anew.
+        connections = [each for address in (self.listen, self.http) for each in self.crowd(address, count)]
+        job = self.submit("train.epochs=2")
+        self.assertEqual([node["name"] for node in self.ask("nodes")["nodes"]], ["a"])
+        self.await_end(job)
+        for each in connections:
+            with contextlib.suppress(ConnectionResetError):
+                while each.recv(4096):
+                    pass
+        wait_for(lambda: self.told_of()[0] == count, "all that were refused to be in the log")
+        self.assertLess(self.told_of()[1], count / 10)
+        self.assertEqual([node["name"] for node in self.ask("nodes")["nodes"]], ["a"])
+        growth = {field: (self.memory(field) - before) / (1 << 20) for field in ("VmHWM", "VmRSS")}
+        self.assertLess(max(growth.values()), 16, growth)
 
     def test_changes_need_the_token(self):
         self.start_master()
