@@ -42,11 +42,12 @@ Result<Stored> find(const std::string& run, std::optional<std::int64_t> step) {
   for (auto each = stored.rbegin(); each != stored.rend(); ++each) {
     if (!step || each->step == *step) return *each;
   }
+  if (stored.empty()) return Error(Code::kNotFound, fmt::format("{} has no checkpoint", run));
   std::string steps;
   for (const Stored& each : stored) steps += fmt::format(" {}", each.step);
-  return Error(Code::kNotFound, fmt::format("{} has no checkpoint{}; it has those of steps{}", run,
-                                            step ? fmt::format(" of step {}", *step) : "",
-                                            steps.empty() ? " none" : steps));
+  return Error(Code::kNotFound,
+               fmt::format("{} has no checkpoint of step {}; it has those of steps{}", run,
+                           step.value_or(0), steps));
 }
 
 Status list(const CheckpointOptions& options) {

@@ -174,12 +174,23 @@ class Asking {
       TANDEM_ASSIGN(const web::LogPart part, client_.logs(query));
       print_out(part.text);
       if (part.text.empty() && query.offset == 0) {
+        if (!part.ended) TANDEM_TRY(check_begun(query));
         fmt::print(stderr, "worker {} of {} {}\n", query.worker, query.job,
                    part.ended ? "printed nothing" : "has printed nothing yet");
       }
       if (part.ended || part.text.empty()) return {};
       query.offset = part.next_offset;
     }
+  }
+
+  // Before its first worker a job cannot tell which ones it will have.
+  Status check_begun(const web::LogQuery& query) const {
+    TANDEM_ASSIGN(const Json job, client_.job(query.job));
+    if (text_of(job, "state") != "queued") return {};
+    return Error(Code::kNotFound,
+                 fmt::format("{} has not begun, so worker {} has no log; `tandem status {}` says "
+                             "why it waits, and with -f the log is shown once there is one",
+                             query.job, query.worker, query.job));
   }
 
   Status show(const Result<Json>& job) {

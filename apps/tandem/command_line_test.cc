@@ -120,6 +120,18 @@ TEST(CommandLine, SuggestsWhatWasMeant) {
             std::string::npos);
   EXPECT_NE(complaint({"train", "x.toml", "--ou=y"}).find("did you mean `--out`"),
             std::string::npos);
+  EXPECT_EQ(complaint({"logs", "a-1", "--workers", "1"}),
+            "unknown option `--workers`; did you mean `--worker`?\nSee `tandem logs --help`");
+  // What only the job file has.
+  EXPECT_EQ(complaint({"train", "x.toml", "--workers", "2"}),
+            "unknown option `--workers`; did you mean the job file's `cluster.workers=...`?\nSee "
+            "`tandem train --help`");
+  EXPECT_NE(complaint({"submit", "x.toml", "--early-stop-patience=3"}).find("unknown option"),
+            std::string::npos);
+  EXPECT_NE(complaint({"submit", "x.toml", "--max-restart=3"}).find("`cluster.max_restarts=...`"),
+            std::string::npos);
+  EXPECT_EQ(complaint({"nodes", "--epochs", "2"}),
+            "unknown option `--epochs`\nSee `tandem nodes --help`");
   EXPECT_NE(complaint({"--verson"}).find("did you mean `--version`"), std::string::npos);
 }
 

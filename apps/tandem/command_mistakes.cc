@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "job/schema.h"
 
 namespace tandem::cli {
 namespace {
@@ -30,6 +31,20 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& na
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const std::string_view meant = nearest(word, candidates);
   return meant.empty() ? std::string() : fmt::format("; did you mean `{}`?", meant);
+}
+
+// A key of the job file is set by its path and not by an option: --workers is cluster.workers=.
+std::string suggested_key(std::string_view flag, const CLI::App& command) {
+  if (command.get_option_no_throw("overrides") == nullptr) return "";
+  std::string name(flag.substr(std::min(flag.find_first_not_of('-'), flag.size())));
+  std::ranges::replace(name, '-', '_');
+  const std::vector<job::Key>& keys = job::job_schema().keys();
+  std::vector<std::string_view> leaves;
+  for (const job::Key& key : keys) leaves.push_back(key.leaf());
+  const std::string_view meant = nearest(name, leaves);
+  if (meant.empty()) return "";
+  const auto found = std::ranges::find(keys, meant, &job::Key::leaf);
+  return fmt::format("; did you mean the job file's `{}=...`?", found->path);
 }
 
 Error wrong(std::string message, const CLI::App& command) {
@@ -74,7 +89,9 @@ Error explain(const CLI::ParseError& error, const CLI::App& command,
         (is_short && command.get_option_no_throw(flag) != nullptr)) {
       continue;
     }
-    return wrong(fmt::format("unknown option `{}`{}", flag, suggestion(flag, known)), command);
+    std::string meant = suggestion(flag, known);
+    if (meant.empty()) meant = suggested_key(flag, command);
+    return wrong(fmt::format("unknown option `{}`{}", flag, meant), command);
   }
   if (const auto commands = command.get_subcommands({}); !commands.empty()) {
     std::string names;

@@ -154,7 +154,13 @@ Result<web::LogPart> MasterBackend::part_of(const std::string& id, const std::st
 Result<web::LogPart> MasterBackend::logs(const web::LogQuery& query) {
   TANDEM_ASSIGN(const fs::path directory,
                 ask<fs::path>([this, id = query.job] { return master_.directory_of(id); }));
+  TANDEM_ASSIGN(const bool ended,
+                ask<bool>([this, id = query.job] { return master_.has_ended(id); }));
   const std::set<int> workers = workers_with_logs(directory);
+  if (workers.empty() && ended) {
+    return Error(Code::kNotFound,
+                 fmt::format("{} ended before it had a worker, so there is no log", query.job));
+  }
   if (!workers.empty() && !workers.contains(query.worker)) {
     return Error(Code::kNotFound, fmt::format("{} has no worker {}; it has had {}", query.job,
                                               query.worker, fmt::join(workers, ", ")));

@@ -92,7 +92,8 @@ class Connection {
       if (kind == kFromMaster) add({News::Kind::kMessage, std::move(bytes)});
     };
     handler.on_down = [this](const Error& why) {
-      add({News::Kind::kDown, why.code() == Code::kDenied ? without_secret() : why.message()});
+      add({News::Kind::kDown,
+           why.code() == Code::kDenied ? without_secret() : why.message() + "; trying again"});
     };
     TANDEM_ASSIGN(link_, net::Link::create(*loop_, config_.master, config_.security, config_.limits,
                                            std::move(handler)));
@@ -102,8 +103,8 @@ class Connection {
 
   std::string without_secret() const {
     return fmt::format(
-        "{}; copy ~/.config/tandem/secret of the master's machine to the same place here, or name "
-        "the file with --secret, and start this node again",
+        "{}; stop this node, copy ~/.config/tandem/secret of the master's machine to the same "
+        "place here, or name the file with --secret, and start it again",
         config_.security.secret ? "the master does not accept this node's secret"
                                 : "this node has no secret of the cluster");
   }
@@ -212,7 +213,7 @@ class Agent final : public NodeListener {
       case News::Kind::kDown:
         if (!down_since_) down_since_ = steady_clock::now();
         if (news.bytes != last_down_)
-          config_.log(fmt::format("no connection to the master: {}; trying again", news.bytes));
+          config_.log(fmt::format("no connection to the master: {}", news.bytes));
         last_down_ = news.bytes;
         return;
       case News::Kind::kMessage:

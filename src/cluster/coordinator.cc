@@ -6,6 +6,19 @@
 #include <utility>
 
 namespace tandem::cluster {
+namespace {
+
+// `started` is how many workers it has, which need not have loaded their job and data.
+std::string why_a_team_waits(int least, int started) {
+  const char* s = least == 1 ? "" : "s";
+  if (started < least)
+    return fmt::format("needs {} worker{}, {} {} there", least, s, started,
+                       started == 1 ? "is" : "are");
+  return fmt::format("needs {} worker{}, {} started and not ready yet", least, s,
+                     started == 1 ? "1 is" : fmt::format("{} are", started));
+}
+
+}  // namespace
 
 JobActions Coordinator::give() {
   return std::exchange(actions_, {});
@@ -312,7 +325,7 @@ std::string Coordinator::why_it_waits(JobId job) const {
   const std::string needs = fmt::format("needs {} slot{}", least, least == 1 ? "" : "s");
   if (nodes_.empty()) return needs + ", the cluster has no node";
   if (least > slots) return fmt::format("{}, the cluster has {}", needs, slots);
-  if (entry.team) return fmt::format("needs {} workers, {} are there", least, entry.where.size());
+  if (entry.team) return why_a_team_waits(least, static_cast<int>(entry.where.size()));
   int taken = 0;
   for (const auto& [id, other] : jobs_) taken += other.team ? other.plan.team.least : 0;
   if (least > slots - taken)

@@ -126,6 +126,20 @@ TEST(Coordinator, SaysWhyAJobWaits) {
   EXPECT_EQ(coordinator.why_it_waits(9), "");
 }
 
+TEST(Coordinator, WorkersThatWereStartedAreNotMissed) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 2, at(0));
+  (void)coordinator.submit(1, plan(1, 2, 2), at(0));
+  train(coordinator, 1, {0, 1});
+  (void)coordinator.node_down(1, "was lost", at(1));
+  (void)coordinator.node_up(2, 2, at(2));
+  (void)coordinator.tick(at(60'000));
+  ASSERT_EQ(coordinator.workers_of(1).size(), 2U);
+  EXPECT_EQ(coordinator.why_it_waits(1), "needs 1 worker, 2 are started and not ready yet");
+  for (const int worker : coordinator.workers_of(1)) (void)coordinator.ready(1, worker, at(60'001));
+  EXPECT_EQ(coordinator.why_it_waits(1), "");
+}
+
 TEST(Coordinator, AJobThatIsCancelledInTheQueueEndsAtOnce) {
   Coordinator coordinator;
   (void)coordinator.submit(1, plan(1, 1, 1), at(0));

@@ -30,7 +30,7 @@ Result<LogPart> to_part(Result<json> value) {
 Result<std::string> path_of(const std::string& id, std::string_view rest = "") {
   if (!is_job_id(id)) {
     return Error(Code::kInvalidArgument,
-                 fmt::format("`{}` is no id of a job; `tandem status` lists them", id));
+                 fmt::format("`{}` is no id of a job; `tandem jobs` lists them", id));
   }
   return fmt::format("/api/v1/jobs/{}{}", id, rest);
 }

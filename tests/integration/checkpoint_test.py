@@ -141,6 +141,15 @@ class Checkpoints(TandemTest):
         self.assert_same("run")
         self.assertIn("--resume needs --out", self.tandem("train", self.job, "--resume", code=2).stderr)
 
+    def test_a_step_without_a_checkpoint_is_told_from_a_run_without_any(self):
+        self.tandem("train", self.job, "--out", "run", "-q", "train.epochs=1")
+        self.assertIn("run has no checkpoint of step 7; it has those of steps 40 69\n",
+                      self.tandem("checkpoint", "show", "run", "--step", 7, code=3).stderr)
+        for path in (self.scratch / "run/checkpoints").glob("step-*"):
+            shutil.rmtree(path)
+        self.assertRegex(self.tandem("checkpoint", "show", "run", "--step", 7, code=3).stderr,
+                         r"run has no checkpoint\n")
+
     def test_the_newest_and_the_best_are_kept(self):
         # A rate at which the last epochs are not the best.
         self.tandem("train", self.job, "--out", "run", "-q", "checkpoint.keep=2", "checkpoint.best=loss",

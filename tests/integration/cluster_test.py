@@ -86,6 +86,13 @@ class Jobs(ClusterTest):
         self.assertIn(f"worker 1 of {job} printed nothing", self.tandem("logs", job, "--worker", 1, env=self.variables).stderr)
         self.assertIn("no worker 9; it has had 0, 1",
                       self.tandem("logs", job, "--worker", 9, env=self.variables, code=3).stderr)
+        waiting = self.submit("cluster.workers=4", "cluster.min_workers=4")  # There are two slots.
+        self.assertIn(f"{waiting} has not begun, so worker 7 has no log",
+                      self.tandem("logs", waiting, "--worker", 7, env=self.variables, code=3).stderr)
+        self.tandem("cancel", waiting, env=self.variables)
+        for arguments in ((), ("-f",)):
+            self.assertIn(f"{waiting} ended before it had a worker",
+                          self.tandem("logs", waiting, *arguments, env=self.variables, code=3).stderr)
         late = self.tandem("cancel", job, env=self.variables, code=2).stderr
         self.assertIn("has ended already", late)
         self.assertNotIn("GET", late)
@@ -270,6 +277,9 @@ class Strangers(ClusterTest):
         self.tandem("master", "--init", "--secret", "other")
         stranger = self.start("node", "--master", self.listen, "--slots", 1, "--name", "stranger", "--secret", "other")
         self.refused("refused 127.0.0.1")
+        said = stranger.stderr.readline()
+        self.assertIn("the master does not accept this node's secret; stop this node, copy", said)
+        self.assertNotIn("trying again", said)
         namesake = self.start("node", "--master", self.listen, "--slots", 1, "--name", "a", env=self.variables)
         wait_for(lambda: [node["name"] for node in self.ask("nodes")["nodes"]] == ["a", "a-2"], "the node of the same name")
         namesake.kill()
