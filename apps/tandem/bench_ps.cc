@@ -12,7 +12,10 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/text.h"
+#include "checks.h"
 #include "commands.h"
+#include "counted.h"
 #include "ps/sparse_table.h"
 
 namespace tandem::cli {
@@ -183,7 +186,32 @@ void show(const Json& result) {
             memory("resident memory", number("resident_bytes")));
 }
 
+// The table at its largest, and what is pushed and pulled at once.
+double bytes_needed(const BenchPsOptions& options) {
+  const double width = static_cast<double>(options.width);
+  // A slot of ps/row_map.h with its tag; how full the table is when it has just grown.
+  const double slot = 12 + 4 * width + 16.0 / 15;
+  const double filled = (slot > 33 ? 0.93 : 0.70) * 0.9;
+  return static_cast<double>(options.rows) * slot / filled +
+         static_cast<double>(options.sparse_keys) * (2 * 8 + 3 * 4 * width);
+}
+
+// A kernel that promises more memory than there is would kill the process, or another one.
+Status check_room(const BenchPsOptions& options) {
+  const auto available = available_memory();
+  const double needed = bytes_needed(options);
+  if (!available || needed <= static_cast<double>(*available)) return {};
+  return Error(
+      Code::kOutOfSpace,
+      fmt::format("{} rows of {} and {} at once need about {} of memory, and {} are free; "
+                  "give less with --rows, --width or --sparse-keys",
+                  with_commas(options.rows), counted(options.width, "float"),
+                  counted(options.sparse_keys, "key"),
+                  human_bytes(static_cast<std::uint64_t>(needed)), human_bytes(*available)));
+}
+
 Status run(const BenchPsOptions& options) {
+  TANDEM_TRY(check_room(options));
   try {
     TANDEM_ASSIGN(const Json result, measure_all(options));
     if (options.format == Format::kJson) {

@@ -25,13 +25,17 @@ namespace {
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
+std::optional<std::uint64_t> group_number(const char* path) {
+  const auto text = read_file(path, 64);
+  if (!text.ok()) return std::nullopt;
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  return error == std::errc() ? std::optional(number) : std::nullopt;
+}
+
 // The memory limit of the control group that this process is in, when it has one.
 std::optional<std::uint64_t> group_limit() {
-  const auto text = read_file("/sys/fs/cgroup/memory.max", 64);
-  if (!text.ok()) return std::nullopt;
-  std::uint64_t limit = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), limit);
-  return error == std::errc() ? std::optional(limit) : std::nullopt;
+  return group_number("/sys/fs/cgroup/memory.max");
 }
 
 std::optional<std::uint64_t> free_bytes(const char* path) {
@@ -120,6 +124,16 @@ Check check_blas(const Kernels& kernels, const std::map<std::string, std::string
         kernels.blas_core);
   }
   return check;
+}
+
+std::optional<std::uint64_t> available_memory() {
+  const auto text = read_file("/proc/meminfo", kMiB);
+  const std::uint64_t available = text.ok() ? meminfo_bytes(*text, "MemAvailable") : 0;
+  if (available == 0) return std::nullopt;
+  const auto limit = group_limit();
+  if (!limit) return available;
+  const std::uint64_t used = group_number("/sys/fs/cgroup/memory.current").value_or(0);
+  return std::min(available, *limit - std::min(*limit, used));
 }
 
 Check check_memory() {

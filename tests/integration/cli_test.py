@@ -246,6 +246,12 @@ class BenchPs(TandemTest):
         for line in ("memcpy", "push", "pull", "floats of the rows", "the table's count", "resident memory"):
             self.assertRegex(table, rf"(?m)^{line} ")
 
+    def test_more_than_the_memory_holds_is_refused_at_once(self):
+        for arguments in (("--rows", 10**9, "--width", 65536), ("--sparse-keys", 10**9, "--width", 65536)):
+            errors = self.tandem("bench", "ps", *arguments, code=9).stderr
+            self.assertRegex(errors, r"10,000,000 (rows|keys)|1,000,000,000 (rows|keys)")
+            self.assertRegex(errors, r"need about \S+ TiB of memory, and \S+ [MG]iB are free; give less with --rows")
+
 
 if __name__ == "__main__":
     main()
