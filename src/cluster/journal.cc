@@ -130,7 +130,9 @@ Status write_accepted(const Accepted& accepted) {
                {"base_directory", accepted.base_directory.string()},
                {"priority", accepted.priority}};
   if (accepted.workers) json["workers"] = *accepted.workers;
-  return write_file_atomic(accepted.directory / kFile, json.dump(2) + "\n");
+  // One that has ended and is about to go on keeps the name that says so until it does.
+  const std::string status = read_submission(accepted.directory).second;
+  return write_file_atomic(accepted.directory / name_with(status), json.dump(2) + "\n");
 }
 
 Status rename_accepted(const fs::path& directory, std::string_view status) {

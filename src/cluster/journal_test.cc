@@ -28,6 +28,12 @@ class Journal : public testing::Test {
     EXPECT_TRUE(all.ok());
     return *std::move(all);
   }
+  static std::vector<std::string> files_in(const fs::path& directory) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory))
+      names.push_back(entry.path().filename().string());
+    return names;
+  }
   void write(const fs::path& path, std::string_view text) const {
     ASSERT_TRUE(write_file_atomic(path, text).ok());
   }
@@ -87,6 +93,20 @@ TEST_F(Journal, AJobWhoseReportCouldNotBeWrittenHasEndedAllTheSame) {
   ASSERT_TRUE(rename_accepted(job.directory, "").ok());
   EXPECT_EQ(read().at(0).status, "");
   EXPECT_EQ(read().at(0).accepted_ns, 1);
+}
+
+TEST_F(Journal, AJobThatIsResizedBeforeItGoesOnHasOneSubmission) {
+  Accepted job = accepted("a-1", 1);
+  ASSERT_TRUE(write_accepted(job).ok());
+  ASSERT_TRUE(rename_accepted(job.directory, "cancelled").ok());
+  job.workers = 3;
+  ASSERT_TRUE(write_accepted(job).ok());
+  EXPECT_EQ(files_in(job.directory), std::vector<std::string>{"submission-cancelled.json"});
+  EXPECT_EQ(read().at(0).status, "cancelled");
+  ASSERT_TRUE(rename_accepted(job.directory, "").ok());
+  EXPECT_EQ(files_in(job.directory), std::vector<std::string>{"submission.json"});
+  EXPECT_EQ(read().at(0).status, "");
+  EXPECT_EQ(read().at(0).workers, 3);
 }
 
 TEST_F(Journal, AJobThatDoesNotFitOnTheDiskLeavesNothing) {
