@@ -42,6 +42,8 @@ void Coordinator::take(JobId job, TeamActions actions) {
     NodeId node = 0;
     if (const auto* place = std::get_if<PlaceWorker>(&action)) {
       node = entry.where.at(place->worker);
+    } else if (const auto* answer = std::get_if<AnswerWorker>(&action)) {
+      node = entry.where.at(answer->worker);
     } else if (const auto* end = std::get_if<EndWorker>(&action)) {
       const auto where = entry.where.find(end->worker);
       if (where == entry.where.end()) continue;  // It has not started: settle() sees to it.

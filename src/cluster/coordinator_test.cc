@@ -126,6 +126,20 @@ TEST(Coordinator, SaysWhyAJobWaits) {
   EXPECT_EQ(coordinator.why_it_waits(9), "");
 }
 
+TEST(Coordinator, AnswersWhereTheWorkerIsThatAsked) {
+  Coordinator coordinator;
+  (void)coordinator.node_up(1, 1, at(0));
+  (void)coordinator.node_up(2, 1, at(0));
+  (void)coordinator.submit(1, plan(1, 2, 2), at(0));
+  train(coordinator, 1, {0, 1});
+  for (const int worker : {0, 1}) {
+    EXPECT_EQ(texts(coordinator.asked(1, worker, 7, {.step = 9, .steps = 9}, at(1))),
+              Texts{fmt::format("job 1: answer 7 of {}: end on {}", worker,
+                                *coordinator.node_of(1, worker))});
+  }
+  EXPECT_EQ(texts(coordinator.asked(1, 5, 7, {.step = 9, .steps = 9}, at(1))), Texts{});
+}
+
 TEST(Coordinator, WorkersThatWereStartedAreNotMissed) {
   Coordinator coordinator;
   (void)coordinator.node_up(1, 2, at(0));

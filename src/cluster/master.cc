@@ -27,22 +27,11 @@ TimePoint now() {
   return std::chrono::steady_clock::now();
 }
 
-JobState state_named(std::string_view status) {
-  for (const JobState state : {JobState::kFinished, JobState::kConverged, JobState::kCancelled}) {
-    if (to_string(state) == status) return state;
-  }
-  return JobState::kFailed;
-}
-
 // Until the job begins it is not locked any more.
 Status go_back_locked(const RunDirectory& directory, const ResumePoint& point) {
   TANDEM_ASSIGN([[maybe_unused]] const RunLock lock, RunLock::take(directory));
   TANDEM_TRY(go_back_to(directory, point));
   return rename_accepted(directory.path(), "");
-}
-
-Error no_such_job(const std::string& id) {
-  return Error(Code::kNotFound, fmt::format("there is no job `{}`; `tandem jobs` lists them", id));
 }
 
 }  // namespace
@@ -80,7 +69,10 @@ class Master::Impl {
     MasterJob& job = add(request_of(std::move(submission.parsed), std::move(submission.job_text),
                                     submission.base_directory),
                          std::move(directory), std::move(accepted));
-    publish(job, "accepted", fmt::format("{} workers", job.request().parsed.job.cluster.workers));
+    const std::int64_t workers = job.request().parsed.job.cluster.workers;
+    config_.publish({{"job", job.name()},
+                     {"kind", "accepted"},
+                     {"detail", fmt::format("{} workers", workers)}});
     queue(job);
     return job.to_json(coordinator_);
   }
@@ -126,15 +118,14 @@ class Master::Impl {
   }
 
   void resume(const std::string& id, std::optional<std::int64_t> step, const Answer& answer) {
-    const auto found = find(id);
-    if (!found.ok()) return answer(found.error());
-    MasterJob& job = **found;
-    if (!cluster::has_ended(job.state())) {
+    const auto job = find(id);
+    if (!job.ok()) return answer(job.error());
+    if (const JobState state = (*job)->state(); !cluster::has_ended(state)) {
       return answer(Error(Code::kInvalidArgument,
-                          fmt::format("{} is {}; cancel it first", id, to_string(job.state()))));
+                          fmt::format("{} is {}; cancel it first", id, to_string(state))));
     }
-    check(
-        job, [step](const RunDirectory& run) { return point_or_start(run, step); }, answer);
+    const auto look = [step](const RunDirectory& run) { return point_or_start(run, step); };
+    check(**job, look, answer);
   }
 
   Json jobs() const {
@@ -150,7 +141,8 @@ class Master::Impl {
     for (const auto& [number, job] : jobs_) {
       if (job->name() == id) return job.get();
     }
-    return no_such_job(id);
+    return Error(Code::kNotFound,
+                 fmt::format("there is no job `{}`; `tandem jobs` lists them", id));
   }
 
   Json nodes() const { return nodes_json(*peers_, coordinator_); }
@@ -213,7 +205,7 @@ class Master::Impl {
     MasterJob& job =
         add(request_of(std::move(*parsed), *text, accepted.base_directory), *directory, accepted);
     if (!accepted.status.empty())
-      return job.end_as(state_named(accepted.status), accepted.reason, accepted.progress);
+      return job.end_as(end_named(accepted.status), accepted.reason, accepted.progress);
     check(job, newest_or_start, [this, name = job.name()](const Result<Json>& taken) {
       if (!taken.ok()) config_.log(fmt::format("{}: {}", name, taken.error().message()));
     });
@@ -241,10 +233,6 @@ class Master::Impl {
     job.queue_again(*point);
     queue(job);
     return job.to_json(coordinator_);
-  }
-
-  void publish(const MasterJob& job, const char* kind, const std::string& detail) {
-    config_.publish({{"job", job.name()}, {"kind", kind}, {"detail", detail}});
   }
 
   void node_up(NodeId node, const wire::NodeHello& hello) {

@@ -33,6 +33,13 @@ std::string_view to_string(JobState state) {
   return "unknown";
 }
 
+JobState end_named(std::string_view name) {
+  for (const JobState state : {JobState::kFinished, JobState::kConverged, JobState::kCancelled}) {
+    if (to_string(state) == name) return state;
+  }
+  return JobState::kFailed;
+}
+
 MasterJob::MasterJob(JobId id, RunRequest request, RunDirectory directory, int priority,
                      Publish publish)
     : id_(id),

@@ -28,6 +28,8 @@ enum class JobState : std::uint8_t {
   kCancelled
 };
 std::string_view to_string(JobState state);
+// How a job has ended, by what to_string() gave.
+JobState end_named(std::string_view name);
 inline bool has_ended(JobState state) {
   return state >= JobState::kFinished;
 }
