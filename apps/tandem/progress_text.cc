@@ -79,7 +79,9 @@ Position position(const wire::Started& started, const wire::Progress& progress) 
   result.step = progress.step();
   result.total_steps = started.total_steps();
   result.total_epochs = total_epochs(started);
-  result.epoch = std::min(progress.epoch() + 1, std::max<std::int64_t>(result.total_epochs, 1));
+  // The one that the last step belongs to.
+  const std::int64_t steps = std::max<std::int64_t>(started.steps_per_epoch(), 1);
+  result.epoch = std::max<std::int64_t>((progress.step() + steps - 1) / steps, 1);
   result.loss = progress.loss();
   result.lr = progress.lr();
   return result;

@@ -77,6 +77,11 @@ TEST(ProgressText, TheLastStepBelongsToTheLastEpoch) {
   progress.set_step(460);
   progress.set_epoch(20);
   EXPECT_EQ(position(started(), progress).epoch, 20);
+  progress.set_step(23);
+  progress.set_epoch(1);
+  EXPECT_EQ(position(started(), progress).epoch, 1);
+  progress.set_step(24);
+  EXPECT_EQ(position(started(), progress).epoch, 2);
 }
 
 TEST(ProgressText, AnEvaluationShowsAccuracyWhereThereIsOne) {

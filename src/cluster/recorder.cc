@@ -122,7 +122,8 @@ void Recorder::record_news(const wire::WorkerMessage& message) {
       return record(message.evaluated());
     case wire::WorkerMessage::kEvent:
       return event(message.event().kind(), worker_name(speaker_), message.event().detail());
-    case wire::WorkerMessage::kStarted:  // A run that has started shows it by what follows.
+    case wire::WorkerMessage::kStarted:
+      return record(message.started());
     case wire::WorkerMessage::kWaiting:  // These are between the worker and whoever places it.
     case wire::WorkerMessage::kPlaced:
     case wire::WorkerMessage::kLeft:
@@ -134,6 +135,12 @@ void Recorder::record_news(const wire::WorkerMessage& message) {
     case wire::WorkerMessage::BODY_NOT_SET:  // Of a newer worker; nothing here depends on it.
       return;
   }
+}
+
+// Those who start later say the same.
+void Recorder::record(const wire::Started& started) {
+  if (std::exchange(has_noted_, true)) return;
+  for (const std::string& note : started.notes()) event("note", worker_name(speaker_), note);
 }
 
 void Recorder::record(const wire::Progress& progress) {

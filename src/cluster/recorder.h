@@ -74,6 +74,7 @@ class Recorder {
   static Result<Recorder> with_files(const RunDirectory& directory, std::int64_t workers,
                                      Result<LineFile> (*open)(const std::filesystem::path&));
   void record_news(const wire::WorkerMessage& message);
+  void record(const wire::Started& started);
   void record(const wire::Progress& progress);
   void record(const wire::Evaluated& evaluated);
   Status record(const Event& event);
@@ -87,7 +88,8 @@ class Recorder {
   bool has_warned_ = false;
   std::vector<Words> words_;
   std::size_t speaker_ = 0;
-  std::optional<wire::Progress> recorded_;                      // The last in metrics.jsonl.
+  bool has_noted_ = false;                  // What a worker had to say at its start.
+  std::optional<wire::Progress> recorded_;  // The last in metrics.jsonl.
   std::set<std::pair<std::string, std::int64_t>> evaluations_;  // Recorded: part and step.
   std::optional<wire::Evaluated> tested_;
   std::vector<Event> events_;

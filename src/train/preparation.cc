@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/model_file.h"
 #include "job/print.h"
@@ -14,6 +15,13 @@
 
 namespace tandem::train {
 namespace {
+
+std::string frozen(const arch::Blueprint& blueprint, const Trainable& trainable) {
+  std::int64_t trained = 0;
+  for (const optim::Range& range : trainable.parameters) trained += range.end - range.begin;
+  return fmt::format("frozen: {} of {} parameters", with_commas(blueprint.parameters - trained),
+                     with_commas(blueprint.parameters));
+}
 
 class Preparation {
  public:
@@ -33,15 +41,13 @@ class Preparation {
     if (!job_.model.init_from.empty()) {
       TANDEM_ASSIGN(notes, start_from_file(*model));
     }
+    if (!job_.model.freeze.empty()) notes.push_back(frozen(model->blueprint(), trainable));
     Length length = length_of(job_.train, parts.train->size());
-    if (request_.rehearsal == Rehearsal::kOneStep) {
-      length.total_steps = 1;
-    } else {
-      TANDEM_TRY(blame(misfit_of_length(job_.train, length, parts)));
-    }
+    TANDEM_TRY(blame(misfit_of_length(job_.train, length, parts)));
     TANDEM_ASSIGN(optim::Schedule schedule,
                   optim::Schedule::create(job_.train.schedule, job_.train.optimizer.lr,
                                           {length.steps_per_epoch, length.total_steps}));
+    if (request_.rehearsal == Rehearsal::kOneStep) length.total_steps = 1;
     std::string facts = facts_of(parts, *model);
     return Prepared{std::move(parts), std::move(model), std::move(trainable), length,
                     schedule,         std::move(notes), std::move(facts)};

@@ -121,7 +121,7 @@ Result<TrainedModel> load_trained(const std::filesystem::path& path,
 Result<std::vector<std::string>> start_from(const checkpoint::ModelFile& file,
                                             model::Model& model) {
   std::vector<std::string> missing, misshapen, unused;
-  std::size_t taken = 0;
+  std::vector<std::string> taken;
   for (const arch::Slot& slot : model.blueprint().slots) {
     const checkpoint::Tensor* tensor = file.find(slot.name);
     if (tensor == nullptr) {
@@ -133,7 +133,7 @@ Result<std::vector<std::string>> start_from(const checkpoint::ModelFile& file,
     } else {
       TANDEM_TRY(check_finite(file, *tensor));
       std::copy(tensor->values.begin(), tensor->values.end(), values_of(model, slot).begin());
-      ++taken;
+      taken.push_back(slot.name);
     }
   }
   for (const checkpoint::Tensor& tensor : file.tensors) {
@@ -144,7 +144,7 @@ Result<std::vector<std::string>> start_from(const checkpoint::ModelFile& file,
     }
   }
   model.parameters_changed();
-  if (taken == 0) {
+  if (taken.empty()) {
     return Error(
         Code::kInvalidArgument,
         fmt::format("no tensor of {} matches this model by name and shape; it has `{}`, "
@@ -152,8 +152,9 @@ Result<std::vector<std::string>> start_from(const checkpoint::ModelFile& file,
                     file.path.string(), file.tensors.empty() ? "none" : file.tensors.front().name,
                     model.blueprint().slots.front().name));
   }
-  std::vector<std::string> lines = {fmt::format(
-      "{} of {} tensors taken from {}", taken, model.blueprint().slots.size(), file.path.string())};
+  std::vector<std::string> lines = {fmt::format("{} of {} tensors taken from {}: {}", taken.size(),
+                                                model.blueprint().slots.size(), file.path.string(),
+                                                fmt::join(taken, ", "))};
   for (const std::string& name : missing)
     lines.push_back(fmt::format("not in the file, initialised anew: {}", name));
   for (const std::string& name : misshapen)

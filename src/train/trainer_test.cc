@@ -154,6 +154,9 @@ TEST_F(TrainerTest, StartsFromAnotherModelAndLeavesFrozenTensorsAsTheyWere) {
   const auto& notes = messages_.front().started().notes();
   ASSERT_GE(notes.size(), 2);
   EXPECT_NE(notes[0].find("2 of 6 tensors taken from"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[0].find(": fc1.weight, fc1.bias"), std::string::npos) << notes[0];
+  // 64 inputs and a bias for each of 16; then 16 and one for 16; then for 10.
+  EXPECT_EQ(*notes.rbegin(), "frozen: 1,040 of 1,482 parameters");
   const auto first = checkpoint::load_model(root_ / "first").value();
   const auto second = checkpoint::load_model(root_ / "second").value();
   EXPECT_EQ(first.find("fc1.weight")->values, second.find("fc1.weight")->values);

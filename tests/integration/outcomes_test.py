@@ -286,6 +286,9 @@ class FineTuning(OutcomeTest):
         self.assertIn("2 of 6 tensors", progress)
         for name in ("fc2.weight", "fc2.bias", "fc3.weight", "fc3.bias"):
             self.assertRegex(progress, rf"note .*{name}")
+        kept = [event["detail"] for event in self.report("second")["events"] if event["kind"] == "note"]
+        self.assertIn("2 of 6 tensors", kept[0])
+        self.assertEqual(len(kept), 5, kept)
 
 
 class Divergence(OutcomeTest):

@@ -1,5 +1,6 @@
 """Training on one machine with both programs, and what a trained model is good for afterwards."""
 import json
+import shutil
 import struct
 
 from harness import TandemTest, main
@@ -69,6 +70,14 @@ class Train(TandemTest):
         self.assertEqual(result.stdout, "")
         self.assertIn("dry run", result.stderr)
         self.assertEqual(sorted(self.scratch.rglob("*")), before)
+
+    def test_a_dry_run_refuses_what_the_run_would(self):
+        for override in ("train.schedule.warmup_steps=1000000", "train.eval_every_epochs=1000000"):
+            mistake = [override, "train.early_stop.patience=1"]
+            whole = self.tandem("train", self.job, *mistake, "--out", "run", code=2)
+            dry = self.tandem("train", self.job, *mistake, "--dry-run", code=2)
+            self.assertIn(dry.stderr.splitlines()[0], whole.stderr)
+            shutil.rmtree(self.scratch / "run", ignore_errors=True)
 
     def test_quiet_is_quiet(self):
         self.assertEqual(self.tandem("train", self.job, "-q").stderr, "")
