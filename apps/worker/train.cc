@@ -15,16 +15,29 @@ namespace {
 std::atomic<bool> stop_asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
 
+// What a worker does whom somebody else than its node asks to end, or who has lost its node. One
+// that was placed leaves its place at once: asked to stop, it would stop the training of all.
+enum class Alone : std::uint8_t { kStops, kLeaves };
+
+void leave() {
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  ::sigaction(SIGTERM, &action, nullptr);
+  ::kill(::getpid(), SIGTERM);
+}
+
 // Sends each message to the node. A node that is gone ends the worker: nobody would see what it
 // does.
 class NodeReporter final : public train::Reporter {
  public:
-  explicit NodeReporter(int control) : control_(control) {}
+  NodeReporter(int control, Alone alone) : control_(control), alone_(alone) {}
 
   void report(const wire::WorkerMessage& message) override {
     if (!status_.ok()) return;
     status_ = wire::send(control_, message);
-    if (!status_.ok()) stop_asked = true;
+    if (status_.ok()) return;
+    if (alone_ == Alone::kLeaves) leave();
+    stop_asked = true;
   }
 
   // The first failure to send.
@@ -32,8 +45,27 @@ class NodeReporter final : public train::Reporter {
 
  private:
   const int control_;
+  const Alone alone_;
   Status status_;
 };
+
+// From now on SIGTERM asks to stop.
+void take_orders() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { stop_asked = true; };
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+// The node's does, nobody else's.
+void take_orders_of_node() {
+  struct sigaction action {};
+  action.sa_flags = SA_SIGINFO;
+  action.sa_sigaction = [](int, siginfo_t* info, void*) {
+    if (info->si_pid != ::getppid()) return leave();
+    stop_asked = true;
+  };
+  ::sigaction(SIGTERM, &action, nullptr);
+}
 
 Status run(const TrainOptions& options, train::Reporter& reporter, std::string& key) {
   const std::filesystem::path path = options.run_directory / "job.toml";
@@ -47,14 +79,9 @@ Status run(const TrainOptions& options, train::Reporter& reporter, std::string& 
   // Joining has had its time; the node's limit leaves as much again for loading.
   request.start_patience =
       std::chrono::milliseconds(static_cast<std::int64_t>(options.group.patience_s * 500));
-  const auto take_orders = [] {
-    struct sigaction action {};
-    action.sa_handler = [](int) { stop_asked = true; };
-    ::sigaction(SIGTERM, &action, nullptr);
-  };
   if (options.placed_by_node) {
     Control control(options.control);
-    NodePlaces places(control, token(), stop_asked, take_orders);
+    NodePlaces places(control, token(), stop_asked, take_orders_of_node);
     NodeJudge judge(control, reporter);
     return train::train(request, places, judge, reporter, stop_asked, key);
   }
@@ -69,7 +96,7 @@ Status run(const TrainOptions& options, train::Reporter& reporter, std::string& 
 }  // namespace
 
 Status train(const TrainOptions& options) {
-  NodeReporter reporter(options.control);
+  NodeReporter reporter(options.control, options.placed_by_node ? Alone::kLeaves : Alone::kStops);
   std::string key;
   Status status = run(options, reporter, key);
   if (!status.ok()) {

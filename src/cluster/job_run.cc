@@ -170,8 +170,10 @@ void JobRun::finish_badly(const EndJob& end, Report& report) {
   if (speaker != nullptr) add_work(report, *speaker, recorder_.tested(), directory_);
   if (end.how == EndJob::How::kCancelled) {
     report.status = RunStatus::kCancelled;
-    report.reason = fmt::format("cancelled by the user {}",
-                                place_of(speaker != nullptr ? speaker->progress : std::nullopt));
+    report.reason = fmt::format(
+        "cancelled by the user {}{}",
+        place_of(speaker != nullptr ? speaker->progress : std::nullopt),
+        speaker == nullptr || speaker->finished ? "" : what_was_not_saved(recorder_.words()));
     return recorder_.event("cancelled", "user", report.reason);
   }
   const int guilty = end.worker;

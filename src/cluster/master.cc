@@ -88,7 +88,14 @@ class Master::Impl {
       job->end_check(std::nullopt);
     } else {
       // Whatever becomes of this master, the next one does not take it up again.
-      TANDEM_TRY(rename_accepted(job->directory().path(), to_string(JobState::kCancelled)));
+      const Status noted =
+          rename_accepted(job->directory().path(), to_string(JobState::kCancelled));
+      if (!noted.ok()) {
+        config_.log(
+            fmt::format("{} is cancelled, but should this master be killed before it has "
+                        "ended, the next one takes it up again: {}",
+                        id, noted.error().message()));
+      }
       apply(coordinator_.cancel(job->id(), now()));
     }
     return job->to_json(coordinator_);
@@ -283,6 +290,8 @@ class Master::Impl {
       const auto words = parse_worker_message(said.message());
       if (!words.ok()) return peers_->refuse(node, words.error());
       job->run().message(said.worker(), *words);
+      if (words->event().kind() == "checkpoint_failed")
+        config_.log(fmt::format("{}: no checkpoint: {}", job->name(), words->event().detail()));
       auto actions = tell(coordinator_, said.job(), said.worker(), *words, now());
       if (!actions.ok()) return peers_->refuse(node, actions.error());
       apply(std::move(*actions));

@@ -159,6 +159,17 @@ RunStatus status_named(std::string_view name) {
   return RunStatus::kFinished;
 }
 
+std::string what_was_not_saved(std::span<const Words> words) {
+  for (const Words& each : words) {
+    if (!each.failed || each.failed->code() == to_string(Code::kCancelled) || is_echo(*each.failed))
+      continue;
+    return fmt::format(
+        "; its end was not saved, `tandem resume` goes on from the last checkpoint: {}",
+        each.failed->message());
+  }
+  return "";
+}
+
 Outcome judge(std::span<const WorkerEnd> ends, const Limits& limits, const LastWords& said) {
   const auto subject = [&](std::size_t i) {
     return Subject{i, said.first + i, ends[i], said.words[i], said.log_paths[i]};
@@ -174,8 +185,9 @@ Outcome judge(std::span<const WorkerEnd> ends, const Limits& limits, const LastW
   for (std::size_t i = 0; i < ends.size(); ++i) {
     if (ends[i].cause != Cause::kCancelled) continue;
     return {RunStatus::kCancelled,
-            fmt::format("cancelled by the user {}", place_of(said.words[0].progress)), std::nullopt,
-            std::nullopt};
+            fmt::format("cancelled by the user {}{}", place_of(said.words[0].progress),
+                        what_was_not_saved(said.words)),
+            std::nullopt, std::nullopt};
   }
   for (const Words& words : said.words) {
     if (words.failed.has_value() && !is_echo(*words.failed)) return failed(*words.failed, said.job);

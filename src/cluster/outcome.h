@@ -33,6 +33,8 @@ struct LastWords {
 
 // "at step 7, epoch 2", or that there was none yet.
 std::string place_of(const std::optional<wire::Progress>& progress);
+// "; its end was not saved: ..." when a worker said so. Of a run that was cancelled.
+std::string what_was_not_saved(std::span<const Words> words);
 // "was killed by signal 9 (SIGKILL) at step 7, epoch 2".
 std::string describe_end(const WorkerEnd& end, const Words& words);
 // That a worker failed because another did.

@@ -115,8 +115,9 @@ Status go_back_to(const RunDirectory& directory, const ResumePoint& point) {
 
 Status write_report(const RunDirectory& directory, const Report& report) {
   TANDEM_TRY(write_file_atomic(directory.report(), to_json(report)));
-  if (::unlink(directory.earlier_report().c_str()) == 0 || errno == ENOENT) return {};
-  return system_error(fmt::format("remove {}", directory.earlier_report().string()), errno);
+  // The new one is whole: that an old one stays beside it does no harm.
+  [[maybe_unused]] const int ignored = ::unlink(directory.earlier_report().c_str());
+  return {};
 }
 
 void restore_earlier_report(const RunDirectory& directory) {

@@ -377,9 +377,9 @@ class Training {
 
   // The final judgement, which the last epoch may have given already.
   Result<std::optional<Evaluation>> evaluate_test() {
-    if (stopping() || parts_.test->size() == 0) return std::optional<Evaluation>();
     if (last_test_ && last_test_->first == course_.step)
       return std::optional<Evaluation>(last_test_->second);
+    if (stopping() || parts_.test->size() == 0) return std::optional<Evaluation>();
     return evaluate_part(*parts_.test, "test");
   }
 

@@ -117,6 +117,12 @@ class Death(RecoveryTest):
                 self.assertTrue(all(re.match(r"worker \d+", event["who"]) for event in lost), lost)
                 self.assertTrue(all(event["recovered_ms"] < 5000 for event in recovered), recovered)
 
+    def test_a_worker_that_others_ask_to_end_leaves_alone(self):
+        process = self.begin("run", "cluster.workers=2")
+        self.kill(process, [1], signal.SIGTERM)
+        self.assert_same_end(process, "run")
+        self.assertEqual([event["who"] for event in self.events("run", "lost")], ["worker 1"])
+
     def test_half_of_the_workers_are_killed_at_once(self):
         for engine in ENGINES:
             with self.subTest(engine=engine):
@@ -261,6 +267,14 @@ class Interrupt(RecoveryTest):
                 self.assertEqual(report["status"], "cancelled")
                 self.tandem("resume", engine, "-q", "cluster.workers=2")
                 self.assertEqual(self.essence(engine), RecoveryTest.truth)
+
+    def test_control_c_says_what_could_not_be_saved(self):
+        process = self.begin("run", "cluster.workers=2", "train.epochs=100000")
+        (self.scratch / "run" / "model.safetensors").mkdir()
+        process.send_signal(signal.SIGINT)
+        code, _, errors = self.finish(process)
+        self.assertEqual(code, 130, errors)
+        self.assertRegex(self.report("run")["reason"], "cancelled by the user .* was not saved, .*model.safetensors")
 
     def test_control_c_after_the_end_does_not_undo_it(self):
         # A wide model and a large test part: the last evaluation takes long.
