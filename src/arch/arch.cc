@@ -1,5 +1,7 @@
 #include "arch/arch.h"
 
+#include <set>
+#include <string>
 #include <utility>
 
 #include "arch/assembler.h"
@@ -60,7 +62,13 @@ Result<Blueprint> build(const ModelConfig& config, const Interface& interface, L
   } else {
     TANDEM_ASSIGN(blocks, blocks_of(config, interface));
   }
-  Assembler assembler(interface, config.init);
+  std::set<std::string> names_given;
+  for (const NamedBlock& block : blocks) {
+    for (const Layer& layer : block.layers) {
+      if (!layer.name.empty()) names_given.insert(layer.name);
+    }
+  }
+  Assembler assembler(interface, config.init, std::move(names_given));
   std::int64_t index = 0;
   for (NamedBlock& block : blocks) {
     assembler.begin_block(std::move(block.name));

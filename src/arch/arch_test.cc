@@ -61,6 +61,20 @@ TEST(Arch, InfersTheLastLinearLayersSize) {
   EXPECT_EQ(blueprint.slots[0].shape, (std::vector<std::int64_t>{10, 784}));
 }
 
+TEST(Arch, NamesLayersUnlikeThoseThatHaveAName) {
+  const ModelConfig config{.kind = "layers",
+                           .layers = {{.kind = LayerKind::kConv, .out = 2},
+                                      {.kind = LayerKind::kConv, .out = 2, .name = "conv1"},
+                                      {.kind = LayerKind::kConv, .out = 2, .name = "linear1"},
+                                      {.kind = LayerKind::kFlatten},
+                                      {.kind = LayerKind::kLinear}}};
+  std::vector<std::string> names;
+  for (const Slot& slot : built(config, kMnist).slots) names.push_back(slot.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"conv2.weight", "conv2.bias", "conv1.weight",
+                                             "conv1.bias", "linear1.weight", "linear1.bias",
+                                             "linear2.weight", "linear2.bias"}));
+}
+
 struct Misfit {
   std::vector<Layer> layers;
   std::int64_t layer;
@@ -82,6 +96,14 @@ TEST(Arch, SaysWhichLayerDoesNotFitAndWhy) {
       {{{.kind = LayerKind::kDropout, .rate = 1.0}}, 0, "[0, 1)"},
       {{{.kind = LayerKind::kLayerNorm}}, 0, "use batchnorm for images"},
       {{{.kind = LayerKind::kMaxPool, .kernel = 2, .padding = 2}}, 0, "half the kernel"},
+      {{{.kind = LayerKind::kConv, .out = 2, .name = "a"},
+        {.kind = LayerKind::kConv, .out = 2, .name = "a"}},
+       1,
+       "named `a` and `a` would both have the tensor `a.weight`"},
+      {{{.kind = LayerKind::kResidual, .out = 2, .name = "a"},
+        {.kind = LayerKind::kConv, .out = 2, .name = "a.conv1"}},
+       1,
+       "named `a` and `a.conv1` would both have the tensor `a.conv1.weight`"},
   };
   for (const Misfit& misfit : misfits) {
     LayerError where;

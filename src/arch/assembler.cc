@@ -35,8 +35,12 @@ std::int64_t slide(std::int64_t size, const Layer& layer, std::int64_t stride) {
 
 }  // namespace
 
-Assembler::Assembler(const Interface& interface, Init init)
-    : init_(init), tokens_(interface.tokens), shape_(interface.input_shape), names_used_(32, 0) {
+Assembler::Assembler(const Interface& interface, Init init, std::set<std::string> names_given)
+    : init_(init),
+      tokens_(interface.tokens),
+      shape_(interface.input_shape),
+      names_given_(std::move(names_given)),
+      names_used_(32, 0) {
   blueprint_.interface = interface;
 }
 
@@ -53,6 +57,7 @@ Status Assembler::add(Layer layer) {
     return misfit(fmt::format("a {} layer cannot read characters; start with an embedding layer",
                               to_string(layer.kind)));
   }
+  const std::size_t first_slot = blueprint_.slots.size();
   Status status;
   switch (layer.kind) {
     case LayerKind::kLinear:
@@ -96,6 +101,7 @@ Status Assembler::add(Layer layer) {
       break;
   }
   TANDEM_TRY(std::move(status));
+  TANDEM_TRY(own_slots_since(first_slot, layer));
   if (blueprint_.parameters > kMostFloats || product(shape_) > kMostFloats) {
     return misfit("the model is too large: over 2^36 numbers");
   }
@@ -250,7 +256,24 @@ Status Assembler::add_decoder(const Layer& layer) {
 }
 
 std::string Assembler::next_name(LayerKind kind) {
-  return fmt::format("{}{}", to_string(kind), ++names_used_[static_cast<std::size_t>(kind)]);
+  std::int64_t& number = names_used_[static_cast<std::size_t>(kind)];
+  std::string name;
+  do name = fmt::format("{}{}", to_string(kind), ++number);
+  while (names_given_.contains(name));
+  return name;
+}
+
+Status Assembler::own_slots_since(std::size_t first, const Layer& layer) {
+  for (std::size_t i = first; i < blueprint_.slots.size(); ++i) {
+    const std::string& slot = blueprint_.slots[i].name;
+    const auto [owner, is_new] = owner_of_slot_.emplace(slot, layer.name);
+    if (is_new) continue;
+    return misfit(
+        fmt::format("the layers named `{}` and `{}` would both have the tensor `{}`; give one of "
+                    "them another name",
+                    owner->second, layer.name, slot));
+  }
+  return {};
 }
 
 void Assembler::add_slot(std::string name, SlotKind kind, std::vector<std::int64_t> shape,

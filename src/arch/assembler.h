@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,13 +16,15 @@ namespace tandem::arch {
 
 class Assembler {
  public:
-  // `init` is for weights whose layer does not say.
-  Assembler(const Interface& interface, Init init);
+  // `init` is for weights whose layer does not say. `names_given` are those of all layers that will
+  // be added with a name; layers without one get others.
+  Assembler(const Interface& interface, Init init, std::set<std::string> names_given);
 
   // The layers that follow belong to this block.
   void begin_block(std::string name);
 
-  // kInvalidArgument when the layer does not fit; the message says why and what would.
+  // kInvalidArgument when the layer does not fit or would share a slot's name with another; the
+  // message says why and what would do.
   Status add(Layer layer);
 
   // What one sample looks like behind the last layer.
@@ -41,6 +45,7 @@ class Assembler {
 
   Status need_rank(const Layer& layer, std::size_t rank, std::string_view advice) const;
   std::string next_name(LayerKind kind);
+  Status own_slots_since(std::size_t first, const Layer& layer);
   void add_slot(std::string name, SlotKind kind, std::vector<std::int64_t> shape, Fill fill,
                 double scale = 0);
   void add_weight(const std::string& name, std::vector<std::int64_t> shape, std::int64_t fan_in,
@@ -54,7 +59,9 @@ class Assembler {
   const Init init_;
   bool tokens_;  // What flows is still token numbers.
   std::vector<std::int64_t> shape_;
-  std::vector<std::int64_t> names_used_;  // By LayerKind.
+  const std::set<std::string> names_given_;
+  std::vector<std::int64_t> names_used_;              // By LayerKind.
+  std::map<std::string, std::string> owner_of_slot_;  // Layers' names by slots' names.
 };
 
 }  // namespace tandem::arch

@@ -102,8 +102,8 @@ std::vector<Key> layer_keys() {
        .when = {"kind", {"linear", "conv", "embedding", "residual", "decoder"}}},
       {.path = "name",
        .field = layer<&Layer::name>(),
-       .meaning =
-           "Begins the names of its parameters. Without it: kind and number, such as `conv1`."},
+       .meaning = "Begins the names of its parameters. Without it: kind and number, such as "
+                  "`conv1`. No two layers may have the same."},
   };
 }
 

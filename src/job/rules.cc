@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,7 +15,7 @@ namespace {
 
 // What is wrong, and at the value of which key.
 struct Broken {
-  std::string_view at;
+  std::string at;
   std::string message;
   std::string help;
 };
@@ -41,6 +42,21 @@ std::optional<Broken> heads_divide_width(const Job& job) {
   return Broken{"model.heads",
                 fmt::format("{} heads do not divide a width of {}", model.heads, model.width),
                 "`model.width` must be a multiple of `model.heads`"};
+}
+
+std::optional<Broken> layers_have_names_of_their_own(const Job& job) {
+  const std::vector<arch::Layer>& layers = job.model.config.layers;
+  std::map<std::string_view, std::size_t> first_of_name;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].name.empty()) continue;
+    const auto [first, is_new] = first_of_name.emplace(layers[i].name, i);
+    if (is_new) continue;
+    return Broken{fmt::format("model.layers[{}].name", i),
+                  fmt::format("`model.layers[{}]` and `model.layers[{}]` are both named `{}`",
+                              first->second, i, layers[i].name),
+                  "give one of them another name: it begins the names of the layer's parameters"};
+  }
+  return std::nullopt;
 }
 
 std::optional<Broken> text_needs_a_text_model(const Job& job) {
@@ -165,6 +181,7 @@ std::vector<Rule> rules() {
   return {
       {{"name"}, name_is_a_directory},
       {{"model.width", "model.heads"}, heads_divide_width},
+      {{"model.layers"}, layers_have_names_of_their_own},
       {{"model.kind", "data.source"}, text_needs_a_text_model},
       {{"model.kind", "data.source"}, gpt_needs_text},
       {{"data.test_images", "data.test_labels"}, test_files_come_in_pairs},
