@@ -108,7 +108,7 @@ requires std::is_arithmetic_v<T> std::optional<Refusal> read_item(const Key& key
 template <typename T>
 std::optional<Refusal> read_list(const Key& key, const Value& value, std::vector<T>& list) {
   if (value.type != Type::kArray) {
-    return wrong_type(value, fmt::format("a {}", type_text(key)), "write it in [ ]");
+    return wrong_type(value, fmt::format("a {}", type_text(key)), "write it as a list in [ ]");
   }
   if (value.items.size() > kLongestList) return Refusal{value.place, "has too many entries", ""};
   if (value.items.empty() && !key.fallback.empty()) {

@@ -42,9 +42,25 @@ Value bare(std::string_view text, Place place) {
   return value;
 }
 
+// Whether TOML's own message says more about text that it cannot read than that a string is of the
+// wrong type: a missing bracket or quote, a number that is too large, Python's True.
+bool fails_as_toml(std::string_view text) {
+  constexpr std::string_view kStartsMore = "[{\"'";
+  constexpr std::string_view kOfNumbers = "0123456789+-._eE";
+  return text.empty() || text == "True" || text == "False" ||
+         kStartsMore.find(text[0]) != std::string_view::npos ||
+         text.find_first_not_of(kOfNumbers) == std::string_view::npos;
+}
+
 std::optional<Value> value_of(const Schema& schema, std::string_view path, std::string_view text,
                               Place place, Mistakes& mistakes) {
-  if (!takes_bare(schema, path)) return parse_value(text, place.text, place.column, mistakes);
+  if (!takes_bare(schema, path)) {
+    if (fails_as_toml(text)) return parse_value(text, place.text, place.column, mistakes);
+    Mistakes of_toml;
+    std::optional<Value> value = parse_value(text, place.text, place.column, of_toml);
+    // As a string it gets the message that says what type the key has.
+    return value ? std::move(value) : bare(text, place);
+  }
   const bool starts_as_toml = text.starts_with('"') || text.starts_with('\'') ||
                               (text.starts_with('{') && schema.takes_word(path));
   if (starts_as_toml) return parse_value(text, place.text, place.column, mistakes);
