@@ -15,6 +15,7 @@ inline constexpr std::int64_t kMostCategories = 1000;  // Of one column of a tab
 inline constexpr std::int64_t kMostColumns = 65536;
 inline constexpr std::int64_t kMostFeatures = std::int64_t{1} << 31;  // Floats in memory: 8 GiB.
 inline constexpr std::int64_t kMostVocabulary = 4096;
+inline constexpr std::int64_t kMostContext = 65536;  // Characters in a sample of text.
 inline constexpr std::int64_t kMostInflatedBytes = std::int64_t{1} << 33;
 
 // Numbers beyond this would overflow a float as soon as they are normalised or squared a few times.

@@ -5,14 +5,13 @@
 
 #include "base/text.h"
 #include "data/characters.h"
+#include "data/limits.h"
 #include "data/memory.h"
 #include "data/source_kinds.h"
 #include "data/utf8.h"
 
 namespace tandem::data {
 namespace {
-
-constexpr std::int64_t kMostContext = 65536;
 
 using Tokens = std::shared_ptr<const std::vector<std::uint16_t>>;
 

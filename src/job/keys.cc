@@ -2,6 +2,8 @@
 // order of rows is the order of printing; a selector stands before what it selects.
 #include "job/keys.h"
 
+#include "data/limits.h"
+
 namespace tandem::job {
 namespace {
 
@@ -168,7 +170,7 @@ std::vector<Key> data_keys() {
       {.path = "data.context",
        .field = data_<&Source::context>(),
        .meaning = "Characters in a sample.",
-       .range = from_to(1, 1 << 20),
+       .range = from_to(1, data::kMostContext),
        .when = text},
       {.path = "data.stride",
        .field = data_<&Source::stride>(),
