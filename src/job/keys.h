@@ -38,14 +38,15 @@ Field field() {
 constexpr Range at_least(double least) {
   return {.least = least};
 }
-constexpr Range more_than(double least) {
-  return {.least = least, .open_least = true};
-}
 constexpr Range from_to(double least, double most) {
   return {.least = least, .most = most};
 }
 // A share of something: 0 is allowed, all of it is not.
 inline constexpr Range kShare = {.least = 0, .most = 1, .open_most = true};
+
+// The normal floats above 0, in round numbers. What kernels compute with is a float: a smaller
+// number would be 0 there, a larger one infinite.
+inline constexpr Range kPositiveFloat = {.least = 1.2e-38, .most = 3.4e38};
 
 // Limits that no real job meets; they keep sums and products of sizes far from overflow.
 inline constexpr double kMostCount = 1e12;
