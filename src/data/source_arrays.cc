@@ -54,7 +54,8 @@ Result<Labelling> ArraySource::learn(const Array& labels) const {
   // IDX labels of a whole-number type are classes, however many: that is what the format is used
   // for.
   if (format_ == ArrayFormat::kIdx) {
-    return learn_labels(labels, is_float(labels.element) ? Task::kAuto : Task::kClasses);
+    return learn_labels(labels, is_float(labels.element) ? Task::kAuto : Task::kClasses,
+                        "for regression, store the IDX labels as floats");
   }
   TANDEM_ASSIGN(const Task task, parse_task(config_));
   return learn_labels(labels, task);

@@ -138,6 +138,10 @@ TEST_F(IdxSource, SaysWhatIsWrong) {
   directory.write("test_labels", idx_bytes(8, {2}, "\x01\x09"));
   expect(Code::kInvalidArgument,
          "test_labels: label 9 (of sample 1) is out of range: there are 3 classes, 0 to 2");
+  directory.write("test_labels", idx_bytes(9, {2}, "\x01\xff"));
+  expect(Code::kInvalidArgument,
+         "test_labels: label -1 (of sample 1) is no class; classes are whole numbers from 0 (for "
+         "regression, store the IDX labels as floats)");
   directory.write("test_images", idx_bytes(8, {2, 1, 2}, "abcd"));
   directory.write("test_labels", idx_bytes(8, {2}, "\x01\x01"));
   expect(Code::kInvalidArgument, "samples are 1x1x2, those to train on are 1x2x2");

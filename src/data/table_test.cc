@@ -219,7 +219,9 @@ TEST(Targets, ArraysHoldClassesOrValues) {
   EXPECT_EQ(labelling.width, 2);
   EXPECT_EQ(values->values, (std::vector<float>{1, 2, 3, 4}));
   EXPECT_TRUE(fails(array_targets<std::int32_t>("<i4", {2}, {0, -1}, Task::kClasses, labelling),
-                    Code::kInvalidArgument, "label -1 (of sample 1) is no class"));
+                    Code::kInvalidArgument,
+                    "label -1 (of sample 1) is no class; classes are whole numbers from "
+                    "0 (set data.task = \"values\" for regression)"));
   EXPECT_TRUE(fails(array_targets<std::int32_t>("<i4", {1}, {70000}, Task::kClasses, labelling),
                     Code::kInvalidArgument, "70001 classes are too many"));
 }

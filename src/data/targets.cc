@@ -38,24 +38,22 @@ bool is_flat(const Array& labels) {
   return labels.rank() == 1 || (labels.rank() == 2 && labels.shape[1] == 1);
 }
 
-Status check_class_number(double number, std::size_t sample, std::int64_t classes) {
+Status check_class_number(double number, std::size_t sample, const Labelling& labelling) {
   if (!is_whole(number) || number < 0) {
-    return invalid(fmt::format(
-        "label {} (of sample {}) is no class; classes are whole numbers from 0 (set data.task = "
-        "\"values\" for regression)",
-        number, sample));
+    return invalid(
+        fmt::format("label {} (of sample {}) is no class; classes are whole numbers from 0 ({})",
+                    number, sample, labelling.for_regression));
   }
+  const std::size_t classes = labelling.class_names.size();
   if (number < static_cast<double>(classes)) return {};
   return invalid(
       fmt::format("label {} (of sample {}) is out of range: there are {} classes, 0 to {}", number,
                   sample, classes, classes - 1));
 }
 
-Error too_many_classes(std::string_view how_many) {
-  return invalid(fmt::format(
-      "{} classes are too many, {} are possible; set data.task = \"values\" if the labels are "
-      "numbers to predict",
-      how_many, kMostClasses));
+Error too_many_classes(std::string_view how_many, std::string_view for_regression) {
+  return invalid(fmt::format("{} classes are too many, {} are possible ({})", how_many,
+                             kMostClasses, for_regression));
 }
 
 Result<double> label_number(const Csv& csv, std::int64_t row, std::int64_t column) {
@@ -82,7 +80,7 @@ Result<std::vector<std::string>> learn_class_names(const Csv& csv, std::int64_t 
     TANDEM_TRY(check_label_text(csv, row, column));
     distinct.insert(csv.cell(row, column));
     if (std::cmp_greater(distinct.size(), kMostClasses))
-      return too_many_classes(fmt::format("more than {}", kMostClasses));
+      return too_many_classes(fmt::format("more than {}", kMostClasses), kSetTask);
   }
   std::vector<std::string> names(distinct.begin(), distinct.end());
   const auto number = [](const std::string& name) { return parse_number(name); };
@@ -111,8 +109,9 @@ bool column_looks_like_classes(const Csv& csv, std::int64_t column) {
 
 }  // namespace
 
-Result<Labelling> learn_labels(const Array& labels, Task task) {
+Result<Labelling> learn_labels(const Array& labels, Task task, std::string_view for_regression) {
   Labelling labelling;
+  labelling.for_regression = for_regression;
   if (labels.rank() > 2) {
     return invalid(fmt::format("labels must have one or two dimensions; the array is {}",
                                describe(labels.shape)));
@@ -132,7 +131,7 @@ Result<Labelling> learn_labels(const Array& labels, Task task) {
   }
   const double most = *std::max_element(numbers.begin(), numbers.end());
   if (most >= static_cast<double>(kMostClasses))
-    return too_many_classes(fmt::format("{:.0f}", most + 1));
+    return too_many_classes(fmt::format("{:.0f}", most + 1), for_regression);
   for (std::int64_t i = 0; i <= static_cast<std::int64_t>(most); ++i)
     labelling.class_names.push_back(std::to_string(i));
   return labelling;
@@ -153,11 +152,10 @@ Result<Targets> encode_labels(const Array& labels, const Labelling& labelling) {
     return invalid(fmt::format("class labels must be one number a sample; the array is {}",
                                describe(labels.shape)));
   }
-  const auto classes = static_cast<std::int64_t>(labelling.class_names.size());
   TANDEM_ASSIGN(const std::vector<double> numbers, to_doubles(labels));
   targets.classes.reserve(numbers.size());
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    TANDEM_TRY(check_class_number(numbers[i], i, classes));
+    TANDEM_TRY(check_class_number(numbers[i], i, labelling));
     targets.classes.push_back(static_cast<std::int32_t>(numbers[i]));
   }
   return targets;

@@ -18,11 +18,15 @@ namespace tandem::data {
 // numbers are values.
 enum class Task : std::uint8_t { kAuto, kClasses, kValues };
 
+// What messages advise whose labels are numbers to predict and no classes.
+inline constexpr std::string_view kSetTask = "set data.task = \"values\" for regression";
+
 // What the training file's labels are.
 struct Labelling {
   Target target = Target::kClass;
   std::vector<std::string> class_names;  // kClass.
   std::int64_t width = 1;                // kValue: floats a sample.
+  std::string_view for_regression = kSetTask;
 };
 
 // The targets of a file's samples; one of the vectors is filled.
@@ -32,7 +36,9 @@ struct Targets {
 };
 
 // Arrays: classes are numbers from 0, and named by them. Values may have several columns.
-Result<Labelling> learn_labels(const Array& labels, Task task);
+// `for_regression` must outlive the labelling.
+Result<Labelling> learn_labels(const Array& labels, Task task,
+                               std::string_view for_regression = kSetTask);
 Result<Targets> encode_labels(const Array& labels, const Labelling& labelling);
 
 // Tables: classes are the distinct cells of the column, sorted as numbers if all are, as text
