@@ -207,7 +207,8 @@ void add_train(CLI::App& app, Slots& slots) {
   command
       .add_option("--out", options.out,
                   "The run directory; must not exist or be empty (default: runs/NAME-N)")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(not_empty());
   command.add_flag("--resume", options.resume,
                    "Go on from the newest checkpoint when --out holds a run; else start one there");
   command
@@ -340,7 +341,8 @@ void add_model_commands(CLI::App& app, Slots& slots) {
   add_model(exporting, slots.exporting.model);
   exporting.add_option("--out", slots.exporting.out, "The file to write; must not exist")
       ->required()
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_empty());
   exporting
       .add_option("--format", slots.exporting.format,
                   "npz or safetensors (default: by the name of FILE)")

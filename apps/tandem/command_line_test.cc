@@ -113,6 +113,13 @@ TEST(CommandLine, EveryCommandHasHelp) {
   EXPECT_EQ(parsed<HelpOptions>({"--version"}).text, "tandem 1.2.3\n");
 }
 
+TEST(CommandLine, RefusesAnEmptyNameOfWhatToWrite) {
+  EXPECT_EQ(complaint({"train", "x.toml", "--out", ""}),
+            "--out: must not be empty\nSee `tandem train --help`");
+  EXPECT_EQ(complaint({"model", "export", "runs/x", "--out", ""}),
+            "--out: must not be empty\nSee `tandem model export --help`");
+}
+
 TEST(CommandLine, SuggestsWhatWasMeant) {
   EXPECT_NE(complaint({"trian", "x.toml"}).find("did you mean `train`"), std::string::npos);
   EXPECT_NE(complaint({"model", "sumary", "x"}).find("did you mean `summary`"), std::string::npos);

@@ -14,4 +14,10 @@ CLI::Validator within(double least, double most) {
   return CLI::Validator(check, "");
 }
 
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](const std::string& text) { return text.empty() ? "must not be empty" : std::string(); },
+      "");
+}
+
 }  // namespace tandem::cli

@@ -8,4 +8,7 @@ namespace tandem::cli {
 // A number, and not NaN.
 CLI::Validator within(double least, double most);
 
+// A name, such as that of a file. An empty one comes from a script whose variable is not set.
+CLI::Validator not_empty();
+
 }  // namespace tandem::cli
