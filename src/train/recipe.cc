@@ -25,8 +25,8 @@ Result<arch::Interface> interface_of(const data::Spec& spec, const arch::Loss& l
   if (spec.target == data::Target::kValue) {
     if (loss.kind == arch::LossKind::kCrossEntropy) {
       return invalid(
-          "the labels are numbers, not classes; use \"mse\", or set data.task = "
-          "\"classes\"");
+          "the labels are numbers, not classes; use \"mse\", or give classes: whole numbers in "
+          "IDX files, data.task = \"classes\" with others");
     }
     interface.outputs = spec.target_width;
     return interface;
