@@ -31,9 +31,18 @@ Status same_encoding(const data::Parts& parts, const train::TrainedModel& traine
                            data.classes, data.sample_size(), model.classes, model.sample_size()));
 }
 
-const data::Dataset& choose(const data::Parts& parts, const std::string& part) {
-  if (part == "train") return *parts.train;
-  return part == "validation" ? *parts.validation : *parts.test;
+Result<std::shared_ptr<const data::Dataset>> load_part(const EvalOptions& options,
+                                                       const train::TrainedModel& trained) {
+  const data::SourceConfig& config = trained.job.data;
+  // Not by way of the training data: an own test part given now leaves more of it to train on than
+  // there was, so that another normalisation would be learnt.
+  if (options.part == "test" && data::has_own_test(config)) {
+    return data::load_own_test(config, options.base_directory, trained.spec, trained.encoding);
+  }
+  TANDEM_ASSIGN(const data::Parts parts, data::load(config, options.base_directory));
+  TANDEM_TRY(same_encoding(parts, trained));
+  if (options.part == "train") return parts.train;
+  return options.part == "validation" ? parts.validation : parts.test;
 }
 
 void show(const EvalOptions& options, const train::Evaluation& evaluation) {
@@ -55,17 +64,15 @@ void show(const EvalOptions& options, const train::Evaluation& evaluation) {
 Status eval(const EvalOptions& options) {
   TANDEM_ASSIGN(const train::TrainedModel trained,
                 train::load_trained(options.model, options.overrides));
-  TANDEM_ASSIGN(const data::Parts parts, data::load(trained.job.data, options.base_directory));
-  TANDEM_TRY(same_encoding(parts, trained));
-  const data::Dataset& part = choose(parts, options.part);
-  if (part.size() == 0) {
+  TANDEM_ASSIGN(const auto part, load_part(options, trained));
+  if (part->size() == 0) {
     return Error(
         Code::kInvalidArgument,
         fmt::format("the {} part of the data is empty; choose another with --part", options.part));
   }
   collective::Group alone;
   TANDEM_ASSIGN(const auto evaluation,
-                train::evaluate(*trained.model, part, trained.job.data.prefetch, alone, {}, {}));
+                train::evaluate(*trained.model, *part, trained.job.data.prefetch, alone, {}, {}));
   show(options, *evaluation);
   return {};
 }

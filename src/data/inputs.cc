@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <new>
-#include <numeric>
 #include <set>
 
 #include "base/check.h"
 #include "data/characters.h"
 #include "data/idx.h"
-#include "data/memory.h"
 #include "data/npy.h"
 #include "data/source_kinds.h"
 #include "data/table.h"
@@ -20,18 +18,6 @@ namespace {
 
 Error invalid(std::string message) {
   return Error(Code::kInvalidArgument, std::move(message));
-}
-
-Status check_encoding(const Spec& spec, const Encoding& encoding) {
-  const std::size_t groups = encoding.normalisation.mean.size();
-  std::int64_t width = 0;
-  for (const Column& column : encoding.columns) width += column.width();
-  const bool fits = groups > 0 && groups == encoding.normalisation.inverse_deviation.size() &&
-                    spec.sample_size() % static_cast<std::int64_t>(groups) == 0 &&
-                    (encoding.columns.empty() || width == spec.sample_size());
-  if (fits) return {};
-  return Error(Code::kCorrupt,
-               "the model's data encoding does not fit its inputs; the model file is damaged");
 }
 
 // An array of one sample may lack the first dimension (28x28), and one of single numbers the last.
@@ -108,11 +94,8 @@ Result<std::shared_ptr<const Dataset>> read_inputs(const std::filesystem::path& 
   TANDEM_TRY(check_encoding(spec, encoding));
   try {
     TANDEM_ASSIGN(Features features, read_features(path, spec, encoding));
-    std::vector<std::uint32_t> rows(static_cast<std::size_t>(features.count));
-    std::iota(rows.begin(), rows.end(), 0U);
-    return std::shared_ptr<const Dataset>(std::make_shared<const SampleSet>(
-        spec, std::make_shared<const Features>(std::move(features)), nullptr,
-        encoding.normalisation, std::move(rows)));
+    return whole_set(spec, {std::make_shared<const Features>(std::move(features)), nullptr},
+                     encoding.normalisation);
   } catch (const std::bad_alloc&) {
     return Error(Code::kOutOfSpace, fmt::format("{}: not enough memory to hold it", path.string()));
   }

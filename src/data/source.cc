@@ -8,6 +8,7 @@
 #include <new>
 #include <numeric>
 
+#include "base/check.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "data/gzip.h"
@@ -31,17 +32,82 @@ Result<Parts> load_kind(const SourceConfig& config, const std::filesystem::path&
                                          : fmt::format("did you mean \"{}\"?", meant)));
 }
 
-}  // namespace
+Result<std::shared_ptr<const Dataset>> load_own_test_kind(const SourceConfig& config,
+                                                          const std::filesystem::path& directory,
+                                                          const Spec& spec,
+                                                          const Encoding& encoding) {
+  TANDEM_CHECK(has_own_test(config));
+  const bool text = config.source == "text";
+  if (text != (spec.input == Input::kTokens)) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("data.source = \"{}\" does not fit the model, which was trained on {}",
+                             config.source, text ? "numbers" : "text"));
+  }
+  if (text) return load_test_text(config, directory, spec);
+  TANDEM_TRY(check_encoding(spec, encoding));
+  TANDEM_ASSIGN(const LabelledSamples samples,
+                config.source == "csv" ? load_test_table(config, directory, spec, encoding)
+                                       : load_test_arrays(config, directory, spec));
+  return whole_set(spec, samples, encoding.normalisation);
+}
 
-Result<Parts> load(const SourceConfig& config, const std::filesystem::path& base_directory) {
+template <typename Load>
+auto without_exceptions(const SourceConfig& config, Load load) -> decltype(load()) {
   try {
-    return load_kind(config, base_directory);
+    return load();
   } catch (const std::bad_alloc&) {
     return Error(Code::kOutOfSpace,
                  fmt::format("not enough memory for the data of source \"{}\"", config.source));
   } catch (const std::exception& exception) {
     return Error(Code::kInternal, fmt::format("load data: {}", exception.what()));
   }
+}
+
+}  // namespace
+
+Result<Parts> load(const SourceConfig& config, const std::filesystem::path& base_directory) {
+  return without_exceptions(config, [&] { return load_kind(config, base_directory); });
+}
+
+bool has_own_test(const SourceConfig& config) {
+  if (config.source == "idx" || config.source == "npy")
+    return !config.test_images.empty() || !config.test_labels.empty();
+  return (config.source == "csv" || config.source == "text") && !config.test_path.empty();
+}
+
+Result<std::shared_ptr<const Dataset>> load_own_test(const SourceConfig& config,
+                                                     const std::filesystem::path& base_directory,
+                                                     const Spec& spec, const Encoding& encoding) {
+  return without_exceptions(
+      config, [&] { return load_own_test_kind(config, base_directory, spec, encoding); });
+}
+
+Labelling labelling_of(const Spec& spec) {
+  Labelling labelling;
+  labelling.target = spec.target;
+  labelling.class_names = spec.class_names;
+  if (spec.target == Target::kValue) labelling.width = spec.target_width;
+  return labelling;
+}
+
+Status check_encoding(const Spec& spec, const Encoding& encoding) {
+  const std::size_t groups = encoding.normalisation.mean.size();
+  std::int64_t width = 0;
+  for (const Column& column : encoding.columns) width += column.width();
+  const bool fits = groups > 0 && groups == encoding.normalisation.inverse_deviation.size() &&
+                    spec.sample_size() % static_cast<std::int64_t>(groups) == 0 &&
+                    (encoding.columns.empty() || width == spec.sample_size());
+  if (fits) return {};
+  return Error(Code::kCorrupt,
+               "the model's data encoding does not fit its inputs; the model file is damaged");
+}
+
+std::shared_ptr<const Dataset> whole_set(const Spec& spec, const LabelledSamples& samples,
+                                         const Normalisation& normalisation) {
+  std::vector<std::uint32_t> rows(static_cast<std::size_t>(samples.features->count));
+  std::iota(rows.begin(), rows.end(), 0U);
+  return std::make_shared<const SampleSet>(spec, samples.features, samples.targets, normalisation,
+                                           std::move(rows));
 }
 
 Result<std::string> read_content(const std::filesystem::path& path) {
@@ -58,20 +124,16 @@ Parts make_parts(Spec spec, Encoding encoding, const Labelling& labelling, const
   spec.classes = static_cast<std::int64_t>(labelling.class_names.size());
   spec.class_names = labelling.class_names;
   spec.target_width = labelling.target == Target::kValue ? labelling.width : 0;
-  const auto part = [&](const LabelledSamples& samples, std::vector<std::uint32_t> rows) {
+  const auto part = [&](const LabelledSamples& samples,
+                        std::vector<std::uint32_t> rows) -> std::shared_ptr<const Dataset> {
     return std::make_shared<const SampleSet>(spec, samples.features, samples.targets,
                                              encoding.normalisation, std::move(rows));
   };
   Parts parts;
   parts.train = part(all, split.train);
   parts.validation = part(all, split.validation);
-  if (own_test.features) {
-    std::vector<std::uint32_t> rows(static_cast<std::size_t>(own_test.features->count));
-    std::iota(rows.begin(), rows.end(), 0U);
-    parts.test = part(own_test, std::move(rows));
-  } else {
-    parts.test = part(all, split.test);
-  }
+  parts.test =
+      own_test.features ? whole_set(spec, own_test, encoding.normalisation) : part(all, split.test);
   parts.spec = std::move(spec);
   parts.encoding = std::move(encoding);
   return parts;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "base/result.h"
@@ -37,5 +38,15 @@ struct SourceConfig {
 // that it does not have becomes zeros elsewhere. Class names and a text's vocabulary are those of
 // all parts of the training file.
 Result<Parts> load(const SourceConfig& config, const std::filesystem::path& base_directory);
+
+// Whether the test part comes from files of its own.
+bool has_own_test(const SourceConfig& config);
+
+// Loads such a test part alone, for a model that was trained on `spec` and `encoding`: nothing is
+// learnt, and the training files need not be there. kInvalidArgument names a label, column or
+// character that the model does not know. REQUIRES: has_own_test(config).
+Result<std::shared_ptr<const Dataset>> load_own_test(const SourceConfig& config,
+                                                     const std::filesystem::path& base_directory,
+                                                     const Spec& spec, const Encoding& encoding);
 
 }  // namespace tandem::data

@@ -29,18 +29,19 @@ class ArraySource {
         format_(config.source == "idx" ? ArrayFormat::kIdx : ArrayFormat::kNpy) {}
 
   Result<Parts> load();
+  Result<LabelledSamples> load_test(const Spec& spec);
 
  private:
   Result<ArrayFile> read(const std::filesystem::path& path) const;
   Result<Loaded> load_pair(const std::filesystem::path& images,
                            const std::filesystem::path& labels);
   Result<Labelling> learn(const Array& labels) const;
-  Result<Loaded> load_own_test(const Loaded& train);
+  Result<Loaded> load_own_test(const std::vector<std::int64_t>& shape);
 
   const SourceConfig& config_;
   const std::filesystem::path& directory_;
   const ArrayFormat format_;
-  std::optional<Labelling> labelling_;  // Learnt from the first labels.
+  std::optional<Labelling> labelling_;  // Learnt from the first labels, or the model's.
 };
 
 Result<ArrayFile> ArraySource::read(const std::filesystem::path& path) const {
@@ -89,25 +90,39 @@ Result<Loaded> ArraySource::load_pair(const std::filesystem::path& images,
   return loaded;
 }
 
-Result<Loaded> ArraySource::load_own_test(const Loaded& train) {
-  if (config_.test_images.empty() && config_.test_labels.empty()) return Loaded();
+Result<Loaded> ArraySource::load_own_test(const std::vector<std::int64_t>& shape) {
   TANDEM_ASSIGN(const auto images,
                 required_path("test_images", config_.test_images, config_, directory_));
   TANDEM_ASSIGN(const auto labels,
                 required_path("test_labels", config_.test_labels, config_, directory_));
   TANDEM_ASSIGN(Loaded test, load_pair(images, labels));
-  if (test.shape == train.shape) return test;
+  if (test.shape == shape) return test;
   return Error(Code::kInvalidArgument,
                fmt::format("{}: samples are {}, those to train on are {}", images.string(),
-                           describe(test.shape), describe(train.shape)));
+                           describe(test.shape), describe(shape)));
+}
+
+Result<LabelledSamples> ArraySource::load_test(const Spec& spec) {
+  // Classes of a table have names, and an array's number would be taken for a place among them.
+  for (std::size_t i = 0; i < spec.class_names.size(); ++i) {
+    if (spec.class_names[i] == std::to_string(i)) continue;
+    return Error(Code::kInvalidArgument,
+                 fmt::format("the model's class {} is `{}`, which labels in an array cannot name; "
+                             "give the test data as csv",
+                             i, spec.class_names[i]));
+  }
+  labelling_ = labelling_of(spec);
+  TANDEM_ASSIGN(Loaded test, load_own_test(spec.shape));
+  return std::move(test.samples);
 }
 
 Result<Parts> ArraySource::load() {
   TANDEM_ASSIGN(const auto images, required_path("images", config_.images, config_, directory_));
   TANDEM_ASSIGN(const auto labels, required_path("labels", config_.labels, config_, directory_));
   TANDEM_ASSIGN(const Loaded all, load_pair(images, labels));
-  TANDEM_ASSIGN(const Loaded own_test, load_own_test(all));
-  const double test_share = own_test.samples.features ? 0 : config_.test;
+  const bool has_test = has_own_test(config_);
+  TANDEM_ASSIGN(const Loaded own_test, has_test ? load_own_test(all.shape) : Loaded());
+  const double test_share = has_test ? 0 : config_.test;
   TANDEM_ASSIGN(const Split split,
                 split_samples(all.samples.features->count, {config_.validation, test_share}));
   Spec spec;
@@ -165,6 +180,11 @@ Result<ShapedFeatures> take_samples(ArrayFile file) {
 
 Result<Parts> load_arrays(const SourceConfig& config, const std::filesystem::path& directory) {
   return ArraySource(config, directory).load();
+}
+
+Result<LabelledSamples> load_test_arrays(const SourceConfig& config,
+                                         const std::filesystem::path& directory, const Spec& spec) {
+  return ArraySource(config, directory).load_test(spec);
 }
 
 }  // namespace tandem::data

@@ -21,6 +21,32 @@ Result<Parts> load_arrays(const SourceConfig& config, const std::filesystem::pat
 Result<Parts> load_table(const SourceConfig& config, const std::filesystem::path& directory);
 Result<Parts> load_text(const SourceConfig& config, const std::filesystem::path& directory);
 
+// Samples of one file with their targets.
+struct LabelledSamples {
+  std::shared_ptr<const Features> features;
+  std::shared_ptr<const Targets> targets;
+};
+
+// The test files alone, as a model of this Spec and Encoding reads them.
+Result<LabelledSamples> load_test_arrays(const SourceConfig& config,
+                                         const std::filesystem::path& directory, const Spec& spec);
+Result<LabelledSamples> load_test_table(const SourceConfig& config,
+                                        const std::filesystem::path& directory, const Spec& spec,
+                                        const Encoding& encoding);
+Result<std::shared_ptr<const Dataset>> load_test_text(const SourceConfig& config,
+                                                      const std::filesystem::path& directory,
+                                                      const Spec& spec);
+
+// What the labels of a model's training data were.
+Labelling labelling_of(const Spec& spec);
+
+// kCorrupt when an encoding that was stored with a model does not fit the Spec beside it.
+Status check_encoding(const Spec& spec, const Encoding& encoding);
+
+// All the samples, in their order.
+std::shared_ptr<const Dataset> whole_set(const Spec& spec, const LabelledSamples& samples,
+                                         const Normalisation& normalisation);
+
 // The file's content, inflated if it is gzip. Errors name the path.
 Result<std::string> read_content(const std::filesystem::path& path);
 
@@ -38,12 +64,6 @@ struct ShapedFeatures {
   std::vector<std::int64_t> shape;
 };
 Result<ShapedFeatures> take_samples(ArrayFile file);
-
-// Samples of one file with their targets.
-struct LabelledSamples {
-  std::shared_ptr<const Features> features;
-  std::shared_ptr<const Targets> targets;
-};
 
 // `split` numbers the samples of `all`; its test part is empty when there are `own_test` samples
 // (features not null). `encoding` comes with its normalisation. The Spec's target fields are filled

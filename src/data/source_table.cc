@@ -1,6 +1,7 @@
 // The source `csv`.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "data/csv.h"
@@ -91,13 +92,35 @@ Result<Learnt> learn(const Csv& csv, const SourceConfig& config, Shares shares) 
 
 // The test file has the training file's columns: by name when both have a header, by place
 // otherwise.
-Result<LabelledSamples> encode_test(const Csv& csv, const Learnt& learnt) {
-  TANDEM_ASSIGN(const auto places, find_columns(csv, learnt.encoding));
-  const bool named = !csv.header().empty() && !learnt.encoding.label_name.empty();
-  TANDEM_ASSIGN(const std::int64_t label,
-                find_label(csv, named ? learnt.encoding.label_name
-                                      : std::to_string(learnt.encoding.label_column)));
-  return encode(csv, label, learnt.encoding.columns, places, learnt.labelling);
+Result<LabelledSamples> encode_test(const Csv& csv, const Encoding& encoding,
+                                    const Labelling& labelling) {
+  TANDEM_ASSIGN(const auto places, find_columns(csv, encoding));
+  const bool named = !csv.header().empty() && !encoding.label_name.empty();
+  TANDEM_ASSIGN(
+      const std::int64_t label,
+      find_label(csv, named ? encoding.label_name : std::to_string(encoding.label_column)));
+  if (std::find(places.begin(), places.end(), label) != places.end()) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("the file has no label: its {} columns are those that the model reads",
+                             csv.columns()));
+  }
+  return encode(csv, label, encoding.columns, places, labelling);
+}
+
+Result<LabelledSamples> load_test(const SourceConfig& config,
+                                  const std::filesystem::path& directory, Encoding encoding,
+                                  const Labelling& labelling) {
+  TANDEM_ASSIGN(const Header header, parse_header(config.header));
+  const auto path = directory / config.test_path;
+  TANDEM_ASSIGN(const TableFile file, read_table(path, header));
+  auto encoded = [&]() -> Result<LabelledSamples> {
+    if (encoding.label_column < 0) {
+      TANDEM_ASSIGN(encoding.label_column, find_label(file.csv, config.label));
+    }
+    return encode_test(file.csv, encoding, labelling);
+  }();
+  if (!encoded.ok()) return std::move(encoded).error().within(path.string());
+  return encoded;
 }
 
 }  // namespace
@@ -106,19 +129,30 @@ Result<Parts> load_table(const SourceConfig& config, const std::filesystem::path
   TANDEM_ASSIGN(const Header header, parse_header(config.header));
   TANDEM_ASSIGN(const auto path, required_path("path", config.path, config, directory));
   TANDEM_ASSIGN(const TableFile file, read_table(path, header));
-  const bool has_test = !config.test_path.empty();
+  const bool has_test = has_own_test(config);
   auto learnt = learn(file.csv, config, {config.validation, has_test ? 0 : config.test});
   if (!learnt.ok()) return std::move(learnt).error().within(path.string());
   LabelledSamples own_test;
   if (has_test) {
-    const auto test_path = directory / config.test_path;
-    TANDEM_ASSIGN(const TableFile test_file, read_table(test_path, header));
-    auto encoded = encode_test(test_file.csv, *learnt);
-    if (!encoded.ok()) return std::move(encoded).error().within(test_path.string());
-    own_test = std::move(encoded).value();
+    TANDEM_ASSIGN(own_test, load_test(config, directory, learnt->encoding, learnt->labelling));
   }
   return make_parts(std::move(learnt->spec), std::move(learnt->encoding), learnt->labelling,
                     learnt->split, learnt->samples, own_test);
+}
+
+Result<LabelledSamples> load_test_table(const SourceConfig& config,
+                                        const std::filesystem::path& directory, const Spec& spec,
+                                        const Encoding& encoding) {
+  if (spec.target == Target::kValue && spec.target_width != 1) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("the model gives {} values a sample, a table has one label; give the "
+                             "test data as npy",
+                             spec.target_width));
+  }
+  Encoding columns = encoding;
+  // A model of arrays reads a table of their numbers.
+  if (columns.columns.empty()) columns.columns.resize(static_cast<std::size_t>(spec.sample_size()));
+  return load_test(config, directory, std::move(columns), labelling_of(spec));
 }
 
 }  // namespace tandem::data

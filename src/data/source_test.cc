@@ -283,5 +283,149 @@ TEST(TextSource, SaysWhatIsWrong) {
       fails(load(config, directory.path()), Code::kInvalidArgument, "data.context = 0 must be"));
 }
 
+// Test files that a model meets after training, when the training files are gone.
+class OwnTest : public testing::Test {
+ protected:
+  // Trains on what `config` says, which leaves no test file, and forgets the files.
+  void learn() {
+    auto parts = load(config, directory.path());
+    ASSERT_TRUE(parts.ok()) << parts.error().message();
+    model = std::move(parts).value();
+    EXPECT_FALSE(has_own_test(config));
+    for (const std::string& name : {config.path, config.images, config.labels}) {
+      if (!name.empty()) std::filesystem::remove(directory.path() / name);
+    }
+  }
+
+  void use_table(std::string_view test) {
+    directory.write("test", test);
+    config.test_path = "test";
+  }
+
+  void use_arrays(std::string_view images, std::string_view labels) {
+    directory.write("test_images", images);
+    directory.write("test_labels", labels);
+    config.test_images = "test_images";
+    config.test_labels = "test_labels";
+  }
+
+  auto loaded() const {
+    EXPECT_TRUE(has_own_test(config));
+    return load_own_test(config, directory.path(), model.spec, model.encoding);
+  }
+
+  float normalised(float value, std::size_t group) const {
+    const Normalisation& by = model.encoding.normalisation;
+    return (value - by.mean[group]) * by.inverse_deviation[group];
+  }
+
+  TemporaryDirectory directory;
+  SourceConfig config;
+  Parts model;
+};
+
+TEST_F(OwnTest, OfATableIsEncodedAsInTraining) {
+  std::string text = "size,colour,kind\n";
+  for (int i = 0; i < 40; ++i)
+    text += fmt::format("{},{},{}\n", i * i, i % 2 ? "red" : "blue", i % 4 ? "small" : "big");
+  directory.write("train.csv", text);
+  config.source = "csv";
+  config.path = "train.csv";
+  learn();
+  use_table("kind,colour,size\nsmall,red,7\n");
+  const auto test = loaded();
+  ASSERT_TRUE(test.ok()) << test.error().message();
+  EXPECT_EQ((*test)->spec(), model.spec);
+  EXPECT_EQ(whole(**test).classes, std::vector<std::int32_t>{1});
+  EXPECT_EQ(whole(**test).inputs, (std::vector<float>{normalised(7, 0), 0, 1}));
+
+  use_table("size,colour,kind\n7,red,huge\n");
+  EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "column `kind`: the label `huge`"));
+  use_table("size,kind\n7,big\n");
+  EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "test: there is no column `colour`"));
+  use_table("size,colour\n7,red\n");
+  EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "test: there is no column `kind`"));
+  config.source = "npy";
+  use_arrays(npy_bytes("<f4", {1, 3}, raw<float>({1, 0, 1})), npy_bytes("|u1", {1}, "\x01"));
+  EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "class 0 is `big`"));
+}
+
+TEST_F(OwnTest, OfATableMustHaveItsLabel) {
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += fmt::format("{},{},{}\n", i % 2, i, i * i);
+  directory.write("train.csv", text);
+  config.source = "csv";
+  config.path = "train.csv";
+  config.label = "0";
+  learn();
+  use_table("1,5,9\n0,5,9\n");
+  EXPECT_EQ(whole(**loaded()).classes, (std::vector<std::int32_t>{1, 0}));
+  use_table("1,9\n0,9\n");
+  EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "test: the file has no label"));
+}
+
+TEST_F(OwnTest, OfArraysIsEncodedAsInTraining) {
+  std::string pixels;
+  std::string labels;
+  for (int i = 0; i < 20; ++i) {
+    for (int pixel = 0; pixel < 4; ++pixel) pixels.push_back(static_cast<char>(i * 10 + pixel));
+    labels.push_back(static_cast<char>(i % 3));
+  }
+  for (const std::string source : {"idx", "npy"}) {
+    const auto array = [&](const std::vector<std::uint32_t>& shape, std::string_view bytes) {
+      return source == "idx" ? idx_bytes(8, shape, bytes)
+                             : npy_bytes("|u1", {shape.begin(), shape.end()}, bytes);
+    };
+    directory.write("images", array({20, 2, 2}, pixels));
+    directory.write("labels", array({20}, labels));
+    config = SourceConfig();
+    config.source = source;
+    config.images = "images";
+    config.labels = "labels";
+    learn();
+    use_arrays(array({1, 2, 2}, "\x01\x02\x03\x04"), array({1}, "\x01"));
+    const auto test = loaded();
+    ASSERT_TRUE(test.ok()) << test.error().message();
+    EXPECT_EQ(whole(**test).classes, std::vector<std::int32_t>{1});
+    EXPECT_EQ(whole(**test).inputs, (std::vector<float>{normalised(1, 0), normalised(2, 0),
+                                                        normalised(3, 0), normalised(4, 0)}));
+    use_arrays(array({1, 2, 2}, "\x01\x02\x03\x04"), array({1}, "\x03"));
+    EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "test_labels: label 3 (of sample 0)"));
+    use_arrays(array({1, 1, 4}, "\x01\x02\x03\x04"), array({1}, "\x01"));
+    EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "samples are 1x1x4"));
+    config.test_labels = "";
+    EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "data.test_labels is not set"));
+  }
+  config = SourceConfig();
+  config.source = "csv";
+  use_table("1,2,3,4,1\n");
+  EXPECT_EQ(whole(**loaded()).classes, std::vector<std::int32_t>{1});
+  EXPECT_EQ(whole(**loaded()).inputs[3], normalised(4, 0));
+}
+
+TEST_F(OwnTest, OfTextKeepsTheVocabulary) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += static_cast<char>('a' + i % 5);
+  directory.write("train.txt", text);
+  config.source = "text";
+  config.path = "train.txt";
+  config.context = 4;
+  learn();
+  use_table("bcbcbcbcb");
+  const auto test = loaded();
+  ASSERT_TRUE(test.ok()) << test.error().message();
+  EXPECT_EQ((*test)->spec(), model.spec);
+  EXPECT_EQ(whole(**test).tokens, (std::vector<std::int32_t>{1, 2, 1, 2, 1, 2, 1, 2}));
+  use_table("abcxabc");
+  EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument,
+                    "test: the character `x` (U+0078) at byte 3 did not occur"));
+  use_table("abc");
+  EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "test: the text has 3 characters"));
+  config.context = 8;
+  EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "trained on 4 characters a sample"));
+  config.source = "csv";
+  EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "which was trained on text"));
+}
+
 }  // namespace
 }  // namespace tandem::data

@@ -45,13 +45,17 @@ Spec make_spec(std::int64_t context, std::vector<std::string> vocabulary) {
   return spec;
 }
 
-Error too_short(const std::filesystem::path& path, std::int64_t characters, std::int64_t context) {
+Error too_short(const std::filesystem::path& path, std::string_view what, std::int64_t characters,
+                std::int64_t context) {
   return Error(
       Code::kInvalidArgument,
-      fmt::format(
-          "{}: the training part has {} characters, too few for one sample of {} and the character "
-          "after it; use a longer text or a smaller data.context",
-          path.string(), with_commas(characters), context));
+      fmt::format("{}: the {} has {} characters, too few for one sample of {} and the character "
+                  "after it; use a longer text or a smaller data.context",
+                  path.string(), what, with_commas(characters), context));
+}
+
+std::int64_t stride_of(const SourceConfig& config) {
+  return config.stride > 0 ? config.stride : config.context;
 }
 
 Result<std::vector<std::string>> learn_files(std::string_view text,
@@ -78,7 +82,7 @@ Result<Parts> load_text(const SourceConfig& config, const std::filesystem::path&
   TANDEM_TRY(check_config(config));
   TANDEM_ASSIGN(const auto path, required_path("path", config.path, config, directory));
   TANDEM_ASSIGN(const std::string content, read_content(path));
-  const bool has_test = !config.test_path.empty();
+  const bool has_test = has_own_test(config);
   const auto test_path = directory / config.test_path;
   std::string test_content;
   if (has_test) {
@@ -93,7 +97,7 @@ Result<Parts> load_text(const SourceConfig& config, const std::filesystem::path&
                 has_test ? encode_file(test_text, spec, test_path) : tokens);
 
   const auto characters = static_cast<std::int64_t>(tokens->size());
-  const std::int64_t stride = config.stride > 0 ? config.stride : config.context;
+  const std::int64_t stride = stride_of(config);
   auto counts = count_parts(characters, {config.validation, has_test ? 0 : config.test});
   if (!counts.ok()) return std::move(counts).error().within(path.string());
   const TextRange train{0, counts->train};
@@ -101,13 +105,33 @@ Result<Parts> load_text(const SourceConfig& config, const std::filesystem::path&
   const TextRange test = has_test ? TextRange{0, static_cast<std::int64_t>(test_tokens->size())}
                                   : TextRange{validation.last, characters};
   if (WindowSet::count(train, config.context, stride) == 0)
-    return too_short(path, train.last, config.context);
+    return too_short(path, "training part", train.last, config.context);
   Parts parts;
   parts.spec = spec;
   parts.train = std::make_shared<const WindowSet>(spec, tokens, train, stride);
   parts.validation = std::make_shared<const WindowSet>(spec, tokens, validation, stride);
   parts.test = std::make_shared<const WindowSet>(spec, test_tokens, test, stride);
   return parts;
+}
+
+Result<std::shared_ptr<const Dataset>> load_test_text(const SourceConfig& config,
+                                                      const std::filesystem::path& directory,
+                                                      const Spec& spec) {
+  TANDEM_TRY(check_config(config));
+  if (config.context != spec.shape[0]) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("data.context = {} does not fit the model, which was trained on {} "
+                             "characters a sample",
+                             config.context, spec.shape[0]));
+  }
+  const auto path = directory / config.test_path;
+  TANDEM_ASSIGN(const std::string content, read_content(path));
+  TANDEM_ASSIGN(const Tokens tokens, encode_file(without_mark(content), spec, path));
+  const TextRange all{0, static_cast<std::int64_t>(tokens->size())};
+  if (WindowSet::count(all, config.context, stride_of(config)) == 0)
+    return too_short(path, "text", all.last, config.context);
+  return std::shared_ptr<const Dataset>(
+      std::make_shared<const WindowSet>(spec, tokens, all, stride_of(config)));
 }
 
 }  // namespace tandem::data

@@ -105,6 +105,25 @@ class Train(TandemTest):
         self.tandem("eval", "run")
         self.tandem("eval", "run", "data.path=folder/table.csv")
 
+    def test_new_test_data_are_read_as_the_model_was_trained(self):
+        rows = "\n".join(f"{i * i},{'red' if i % 3 else 'blue'},{'even' if i % 2 else 'odd'}" for i in range(200))
+        table = self.scratch / "table.csv"
+        table.write_text("size,colour,kind\n" + rows + "\n")
+        job = self.scratch / "table.toml"
+        job.write_text('name = "table"\n[model]\nkind = "softmax"\n[data]\nsource = "csv"\npath = "table.csv"\n'
+                       '[train]\nepochs = 2\n')
+        self.tandem("train", job, "--out", "run")
+        parts = [json.loads(self.tandem("eval", "run", "--part", part, "--json").stdout)
+                 for part in ("train", "validation", "test")]
+        # All rows as new data, without the file of the training: their loss is that of all parts.
+        table.rename(self.scratch / "new.csv")
+        new = json.loads(self.tandem("eval", "run", "data.test_path=new.csv", "--json").stdout)
+        self.assertEqual(new["samples"], 200)
+        for name in ("loss", "accuracy"):
+            self.assertAlmostEqual(new[name], sum(part["samples"] * part[name] for part in parts) / 200, places=5)
+        (self.scratch / "other.csv").write_text("size,colour,kind\n5,red,uneven\n")
+        self.assertIn("`uneven`", self.tandem("eval", "run", "data.test_path=other.csv", code=2).stderr)
+
 
 class TrainedModel(TandemTest):
     def setUp(self):
