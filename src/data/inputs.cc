@@ -32,7 +32,9 @@ Result<Features> features_of_array(std::string content, ArrayFormat format, cons
   const std::string found = describe(file.array.shape);
   add_sample_dimension(file.array, spec);
   TANDEM_ASSIGN(ShapedFeatures taken, take_samples(std::move(file)));
-  if (taken.features.width == spec.sample_size()) return std::move(taken.features);
+  // Only a flat row says nothing of height, width and channels.
+  const bool flat = taken.shape.size() == 1 && taken.features.width == spec.sample_size();
+  if (flat || taken.shape == spec.shape) return std::move(taken.features);
   return invalid(
       fmt::format("an array {} does not hold samples of {}, which the model was trained on", found,
                   describe(spec.shape)));

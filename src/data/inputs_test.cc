@@ -118,6 +118,13 @@ TEST_F(Inputs, AreReadByTheEmbeddedDigitsModel) {
 TEST_F(Inputs, SayWhatIsWrong) {
   EXPECT_TRUE(fails(failing(idx_bytes(8, {1, 3, 3}, "123456789"), image_spec(), image_encoding()),
                     Code::kInvalidArgument, "an array 1x3x3 does not hold samples of 1x2x2"));
+  for (const std::vector<std::int64_t>& shape : std::vector<std::vector<std::int64_t>>{
+           {2, 1, 4}, {2, 4, 1}, {2, 1, 1, 4}, {2, 4, 1, 1}, {1, 4, 1}, {4, 1}}) {
+    const std::string bytes(shape[0] == 2 ? 8 : 4, 'x');
+    EXPECT_TRUE(fails(failing(npy_bytes("|u1", shape, bytes), image_spec(), image_encoding()),
+                      Code::kInvalidArgument, "does not hold samples of 1x2x2"))
+        << fmt::format("{}", shape);
+  }
   EXPECT_TRUE(fails(failing("1,2,3\n", image_spec(), image_encoding()), Code::kInvalidArgument,
                     "the file has 3 columns; the model was trained on 4"));
   EXPECT_TRUE(fails(failing("age,town\n1,oslo\n", table_spec(), table_encoding()),

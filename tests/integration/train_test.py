@@ -144,6 +144,8 @@ class TrainedModel(TandemTest):
             self.assertEqual(len(line["top"]), 3)
             self.assertTrue(0 < line["probability"] <= 1)
         self.tandem("predict", "run", "absent.npy", code=3)
+        write_npy(self.scratch / "swapped.npy", (2, 4, 16), [0.0] * 128)
+        self.assertIn("2x4x16", self.tandem("predict", "run", "swapped.npy", code=2).stderr)
 
     def test_is_summarised_verified_and_exported(self):
         summary = json.loads(self.tandem("model", "summary", "run", "--json").stdout)
