@@ -36,6 +36,11 @@ std::vector<std::size_t> likeliest(const std::vector<float>& values, std::int64_
   return order;
 }
 
+// A file's name may be anything but UTF-8.
+void print_line(const nlohmann::json& line) {
+  std::puts(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
 class Printer {
  public:
   Printer(const PredictOptions& options, const data::Spec& spec) : options_(options), spec_(spec) {}
@@ -53,7 +58,7 @@ class Printer {
     if (options_.format == Format::kJson) {
       const nlohmann::json line = {
           {"file", file}, {"index", index}, {"values", std::vector<float>(row.begin(), row.end())}};
-      std::puts(line.dump().c_str());
+      print_line(line);
       return;
     }
     fmt::print("{}\t{}", file, index);
@@ -72,7 +77,7 @@ class Printer {
                              {"top", nlohmann::json::array()}};
       for (std::size_t c : best)
         line["top"].push_back({{"class", class_name(spec_, c)}, {"probability", all[c]}});
-      std::puts(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+      print_line(line);
       return;
     }
     fmt::print("{}\t{}", file, index);
@@ -122,7 +127,7 @@ Status continue_text(const PredictOptions& options, const train::TrainedModel& t
     return {};
   }
   const nlohmann::json line = {{"prompt", options.prompt}, {"text", text}};
-  std::puts(line.dump().c_str());
+  print_line(line);
   return {};
 }
 

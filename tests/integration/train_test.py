@@ -1,6 +1,7 @@
 """Training on one machine with both programs, and what a trained model is good for afterwards."""
 import json
 import shutil
+import os
 import struct
 
 from harness import TandemTest, main
@@ -123,6 +124,18 @@ class Train(TandemTest):
             self.assertAlmostEqual(new[name], sum(part["samples"] * part[name] for part in parts) / 200, places=5)
         (self.scratch / "other.csv").write_text("size,colour,kind\n5,red,uneven\n")
         self.assertIn("`uneven`", self.tandem("eval", "run", "data.test_path=other.csv", code=2).stderr)
+
+    def train_on(self, rows, *overrides):
+        (self.scratch / "table.csv").write_text("\n".join(rows) + "\n")
+        self.tandem("train", self.job, "--out", "run", "data.source=csv", "data.path=table.csv", "train.epochs=1",
+                    'model={ kind = "softmax" }', *overrides)
+
+    def test_a_file_of_any_name_is_predicted(self):
+        self.train_on((f"{i % 10},{i % 7},{i / 70}" for i in range(100)), "train.loss=mse")
+        name = os.fsdecode(b"bad\xff.csv")
+        (self.scratch / name).write_text("1,2\n")
+        line = json.loads(self.tandem("predict", "run", name, "--json").stdout)
+        self.assertEqual((line["file"], len(line["values"])), ("bad\ufffd.csv", 1))
 
 
 class TrainedModel(TandemTest):
