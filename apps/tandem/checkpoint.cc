@@ -155,7 +155,8 @@ Status diff(const CheckpointOptions& options) {
     }
     rows.push_back(
         {{"tensor", tensor.name}, {"distance", std::sqrt(squares)}, {"largest", largest}});
-    text += fmt::format("{:<32} {:>14.6g} {:>14.6g}\n", tensor.name, std::sqrt(squares), largest);
+    text += fmt::format("{:<32} {:>14.6g} {:>14.6g}\n", without_controls(tensor.name),
+                        std::sqrt(squares), largest);
   }
   if (options.format == Format::kJson) {
     print(rows);

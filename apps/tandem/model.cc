@@ -59,24 +59,26 @@ std::string brief(const std::string& value) {
 std::string summary_text(const checkpoint::ModelFile& model) {
   std::size_t name_width = 6, shape_width = 5;
   for (const checkpoint::Tensor& tensor : model.tensors) {
-    name_width = std::max(name_width, tensor.name.size());
+    name_width = std::max(name_width, without_controls(tensor.name).size());
     shape_width = std::max(shape_width, checkpoint::to_string(tensor.shape).size());
   }
-  std::string text = fmt::format("{}\n\n{:<{}}  {:<{}}  {:>12}\n", model.path.string(), "tensor",
-                                 name_width, "shape", shape_width, "numbers");
+  std::string text =
+      fmt::format("{}\n\n{:<{}}  {:<{}}  {:>12}\n", without_controls(model.path.string()), "tensor",
+                  name_width, "shape", shape_width, "numbers");
   for (const checkpoint::Tensor& tensor : model.tensors) {
-    text += fmt::format("{:<{}}  {:<{}}  {:>12}\n", tensor.name, name_width,
+    text += fmt::format("{:<{}}  {:<{}}  {:>12}\n", without_controls(tensor.name), name_width,
                         checkpoint::to_string(tensor.shape), shape_width,
                         with_commas(static_cast<std::int64_t>(tensor.values.size())));
   }
   text += fmt::format("{:<{}}  {:<{}}  {:>12}\n", "total", name_width, "", shape_width,
                       with_commas(count_numbers(model)));
-  for (const std::string& name : model.skipped) text += fmt::format("not read: {}\n", name);
+  for (const std::string& name : model.skipped)
+    text += fmt::format("not read: {}\n", without_controls(name));
   if (model.manifest.has_value())
     text += fmt::format("\nweights_hash: {}\n", model.manifest->weights_hash);
   if (!model.metadata.empty()) text += "\n";
   for (const auto& [key, value] : model.metadata)
-    text += fmt::format("{}: {}\n", key, brief(value));
+    text += fmt::format("{}: {}\n", without_controls(key), without_controls(brief(value)));
   return text;
 }
 

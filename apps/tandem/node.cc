@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 
 #include "base/cpu.h"
+#include "base/text.h"
 #include "cluster/agent.h"
 #include "cluster/remote.h"
 #include "cluster_secret.h"
@@ -19,13 +19,6 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
 }
 
-// What a terminal would take for a command is shown as `?`.
-std::string printable(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
-  return text;
-}
-
 Status serve(const NodeOptions& options, const Surroundings& around) {
   TANDEM_ASSIGN(const web::Endpoint master, web::parse_endpoint(options.master));
   cluster::AgentConfig config;
@@ -36,7 +29,7 @@ Status serve(const NodeOptions& options, const Surroundings& around) {
     return Error(Code::kInvalidArgument,
                  fmt::format("`{}` is no name for a node; give it one of 1 to 64 printable "
                              "characters without spaces, with --name",
-                             printable(config.name)));
+                             without_controls(config.name)));
   }
   config.slots = options.slots > 0 ? static_cast<int>(options.slots) : detect_cpu().cores;
   TANDEM_ASSIGN(config.worker_program, around.find_worker(options.worker_binary));

@@ -5,10 +5,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cctype>
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
+
+#include "base/text.h"
 
 namespace tandem::cli {
 
@@ -67,12 +68,8 @@ void print_out(std::string_view text) {
 
 std::string error_text(const Surroundings& around, const Error& error) {
   const std::string_view label = around.colour ? "\x1b[1;31merror:\x1b[0m" : "error:";
-  std::string message = error.message();
-  // Messages quote what files hold; a terminal must not obey it.
-  for (char& c : message) {
-    if (std::iscntrl(static_cast<unsigned char>(c)) != 0 && c != '\n' && c != '\t') c = '?';
-  }
-  return fmt::format("{} {}\n", label, message);
+  // Messages quote what files hold.
+  return fmt::format("{} {}\n", label, without_controls(error.message(), "\n\t"));
 }
 
 void print_error(const Surroundings& around, const Error& error) {
@@ -81,7 +78,7 @@ void print_error(const Surroundings& around, const Error& error) {
 
 void print_warning(const Surroundings& around, std::string_view message) {
   const std::string_view label = around.colour ? "\x1b[1;33mwarning:\x1b[0m" : "warning:";
-  fmt::print(stderr, "{} {}\n", label, message);
+  fmt::print(stderr, "{} {}\n", label, without_controls(message, "\n\t"));
 }
 
 }  // namespace tandem::cli

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "base/text.h"
 #include "commands.h"
 
 namespace tandem::worker {
@@ -104,7 +105,7 @@ int run(int argc, char** argv) {
   if (status.ok()) return 0;
   // A train error has gone to the node, which shows it; this copy is for the log.
   std::FILE* stream = app.got_subcommand("train") ? stdout : stderr;
-  fmt::print(stream, "error: {}\n", status.error().message());
+  fmt::print(stream, "error: {}\n", without_controls(status.error().message(), "\n\t"));
   return exit_code(status.error().code());
 }
 

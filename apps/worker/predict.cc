@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/text.h"
 #include "commands.h"
 #include "data/inputs.h"
 #include "data/loader.h"
@@ -61,7 +62,7 @@ class Printer {
       print_line(line);
       return;
     }
-    fmt::print("{}\t{}", file, index);
+    fmt::print("{}\t{}", without_controls(file), index);
     for (float value : row) fmt::print("\t{:.6g}", value);
     fmt::print("\n");
   }
@@ -80,8 +81,9 @@ class Printer {
       print_line(line);
       return;
     }
-    fmt::print("{}\t{}", file, index);
-    for (std::size_t c : best) fmt::print("\t{}\t{:.4f}", class_name(spec_, c), all[c]);
+    fmt::print("{}\t{}", without_controls(file), index);
+    for (std::size_t c : best)
+      fmt::print("\t{}\t{:.4f}", without_controls(class_name(spec_, c)), all[c]);
     fmt::print("\n");
   }
 

@@ -55,6 +55,21 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   return best;
 }
 
+std::string without_controls(std::string_view text, std::string_view kept) {
+  std::string clean;
+  clean.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    // U+0080 to U+009F in UTF-8: commands, too, for some terminals.
+    const bool wide = byte == 0xc2 && next >= 0x80 && next < 0xa0;
+    const bool control = (byte < ' ' || byte == 0x7f) && kept.find(text[i]) == kept.npos;
+    clean.push_back(wide || control ? '?' : text[i]);
+    if (wide) ++i;
+  }
+  return clean;
+}
+
 std::string with_commas(std::int64_t number) {
   std::string digits = std::to_string(number);
   const std::size_t first = number < 0 ? 1 : 0;

@@ -12,6 +12,10 @@ namespace tandem {
 // is near enough to be meant.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 
+// The text with `?` for every control character but those `kept`, for what was read from a file: a
+// terminal must not obey it, and a line or a field must not end in the middle.
+std::string without_controls(std::string_view text, std::string_view kept = "");
+
 // 1234567 -> "1,234,567".
 std::string with_commas(std::int64_t number);
 

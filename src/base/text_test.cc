@@ -30,6 +30,13 @@ TEST(Nearest, SaysNothingWhenNothingIsNear) {
   EXPECT_EQ(nearest(std::string(100000, 'b'), kKeys), "");
 }
 
+TEST(Text, ShowsControlCharactersAsQuestionMarks) {
+  EXPECT_EQ(without_controls("a\x1b[31mb\x7f\tc\n"), "a?[31mb??c?");
+  EXPECT_EQ(without_controls("a\x1b\tb\n", "\n\t"), "a?\tb\n");
+  EXPECT_EQ(without_controls("\xc2\x9b\xc2\xb5 \xc3\xa9\xff\xc2"), "?\xc2\xb5 \xc3\xa9\xff\xc2");
+  EXPECT_EQ(without_controls(std::string_view("\0", 1)), "?");
+}
+
 TEST(Text, GroupsDigits) {
   EXPECT_EQ(with_commas(0), "0");
   EXPECT_EQ(with_commas(999), "999");

@@ -137,6 +137,19 @@ class Train(TandemTest):
         line = json.loads(self.tandem("predict", "run", name, "--json").stdout)
         self.assertEqual((line["file"], len(line["values"])), ("bad\ufffd.csv", 1))
 
+    def test_names_in_files_do_not_command_the_terminal(self):
+        self.train_on(f'{i},"{"red" if i % 2 else "blue"}\x1b[2J\t\n"' for i in range(100))
+        (self.scratch / "one.csv").write_text("1\n")
+        fields = self.tandem("predict", "run", "one.csv", "--top", "2").stdout.split("\t")
+        self.assertEqual(len(fields), 6)
+        self.assertEqual({fields[2], fields[4]}, {"red?[2J??", "blue?[2J??"})
+        header = json.dumps({"a\x1b[2J\nb": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
+                             "__metadata__": {"k\x1b": "v\x1b"}}).encode()
+        (self.scratch / "m.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+        summary = self.tandem("model", "summary", "m.safetensors").stdout
+        self.assertIn("a?[2J?b", summary)
+        self.assertIn("k?: v?", summary)
+
 
 class TrainedModel(TandemTest):
     def setUp(self):
