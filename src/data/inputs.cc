@@ -12,6 +12,7 @@
 #include "data/npy.h"
 #include "data/source_kinds.h"
 #include "data/table.h"
+#include "data/utf8.h"
 
 namespace tandem::data {
 namespace {
@@ -105,6 +106,8 @@ Result<std::shared_ptr<const Dataset>> read_inputs(const std::filesystem::path& 
 
 Result<std::vector<std::int32_t>> encode_prompt(std::string_view prompt, const Spec& spec) {
   TANDEM_CHECK(spec.input == Input::kTokens);
+  if (const std::size_t bad = first_not_utf8(prompt); bad != prompt.size())
+    return invalid(fmt::format("the prompt is not UTF-8 at byte {}", bad));
   auto tokens = encode_text(prompt, spec.class_names);
   if (!tokens.ok()) return std::move(tokens).error().within("prompt");
   return std::vector<std::int32_t>(tokens->begin(), tokens->end());

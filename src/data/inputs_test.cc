@@ -147,6 +147,8 @@ TEST(Prompt, BecomesTokens) {
   EXPECT_EQ(*encode_prompt("éa", spec), (std::vector<std::int32_t>{2, 0}));
   EXPECT_TRUE(
       fails(encode_prompt("az", spec), Code::kInvalidArgument, "prompt: the character `z`"));
+  EXPECT_TRUE(fails(encode_prompt("a\xff", spec), Code::kInvalidArgument,
+                    "the prompt is not UTF-8 at byte 1"));
 }
 
 TEST(Json, GivesBackWhatWasWritten) {

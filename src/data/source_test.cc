@@ -276,8 +276,8 @@ TEST(TextSource, SaysWhatIsWrong) {
   EXPECT_TRUE(fails(load(config, directory.path()), Code::kInvalidArgument,
                     "bad.txt: the text is not UTF-8 at byte 100"));
   config.path = "empty.txt";
-  EXPECT_TRUE(
-      fails(load(config, directory.path()), Code::kInvalidArgument, "nothing is left to train on"));
+  EXPECT_TRUE(fails(load(config, directory.path()), Code::kInvalidArgument,
+                    "empty.txt: the file is empty"));
   config.context = 0;
   EXPECT_TRUE(
       fails(load(config, directory.path()), Code::kInvalidArgument, "data.context = 0 must be"));

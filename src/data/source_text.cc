@@ -82,6 +82,8 @@ Result<Parts> load_text(const SourceConfig& config, const std::filesystem::path&
   TANDEM_TRY(check_config(config));
   TANDEM_ASSIGN(const auto path, required_path("path", config.path, config, directory));
   TANDEM_ASSIGN(const std::string content, read_content(path));
+  if (without_mark(content).empty())
+    return Error(Code::kInvalidArgument, fmt::format("{}: the file is empty", path.string()));
   const bool has_test = has_own_test(config);
   const auto test_path = directory / config.test_path;
   std::string test_content;
