@@ -1,7 +1,7 @@
 """Training on one machine with both programs, and what a trained model is good for afterwards."""
 import json
-import shutil
 import os
+import shutil
 import struct
 
 from harness import TandemTest, main
