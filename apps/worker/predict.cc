@@ -37,7 +37,7 @@ std::vector<std::size_t> likeliest(const std::vector<float>& values, std::int64_
   return order;
 }
 
-// A file's name may be anything but UTF-8.
+// With the bytes of a file's name replaced that are not UTF-8.
 void print_line(const nlohmann::json& line) {
   std::puts(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 
 #include "data/csv.h"
@@ -107,6 +108,22 @@ Result<LabelledSamples> encode_test(const Csv& csv, const Encoding& encoding,
   return encode(csv, label, encoding.columns, places, labelling);
 }
 
+// What data.label says for the test file when it is not what the model was trained with.
+void take_label(const std::string& label, Encoding& encoding) {
+  if (label.empty() || label == encoding.label_name) return;
+  std::int64_t number = 0;
+  const char* const end = label.data() + label.size();
+  const auto [stop, error] = std::from_chars(label.data(), end, number);
+  if (error != std::errc() || stop != end) {
+    encoding.label_name = label;
+    return;
+  }
+  if (number < 0) number += static_cast<std::int64_t>(encoding.columns.size()) + 1;
+  if (number == encoding.label_column) return;
+  encoding.label_name.clear();
+  encoding.label_column = number;
+}
+
 Result<LabelledSamples> load_test(const SourceConfig& config,
                                   const std::filesystem::path& directory, Encoding encoding,
                                   const Labelling& labelling) {
@@ -152,6 +169,7 @@ Result<LabelledSamples> load_test_table(const SourceConfig& config,
   Encoding columns = encoding;
   // A model of arrays reads a table of their numbers.
   if (columns.columns.empty()) columns.columns.resize(static_cast<std::size_t>(spec.sample_size()));
+  if (columns.label_column >= 0) take_label(config.label, columns);
   return load_test(config, directory, std::move(columns), labelling_of(spec));
 }
 

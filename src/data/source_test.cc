@@ -339,6 +339,15 @@ TEST_F(OwnTest, OfATableIsEncodedAsInTraining) {
   EXPECT_EQ(whole(**test).classes, std::vector<std::int32_t>{1});
   EXPECT_EQ(whole(**test).inputs, (std::vector<float>{normalised(7, 0), 0, 1}));
 
+  use_table("class,colour,size\nsmall,red,7\n");
+  for (const char* label : {"class", "0"}) {
+    config.label = label;
+    EXPECT_EQ(whole(**loaded()).classes, std::vector<std::int32_t>{1}) << label;
+  }
+  config.label = "clas";
+  EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "did you mean `class`?"));
+  config.label = "-1";  // The training file's last column, wherever it is here.
+
   use_table("size,colour,kind\n7,red,huge\n");
   EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "column `kind`: the label `huge`"));
   use_table("size,kind\n7,big\n");
@@ -360,6 +369,11 @@ TEST_F(OwnTest, OfATableMustHaveItsLabel) {
   learn();
   use_table("1,5,9\n0,5,9\n");
   EXPECT_EQ(whole(**loaded()).classes, (std::vector<std::int32_t>{1, 0}));
+  use_table("5,9,1\n5,9,0\n");
+  config.label = "-1";
+  EXPECT_EQ(whole(**loaded()).classes, (std::vector<std::int32_t>{1, 0}));
+  EXPECT_EQ(whole(**loaded()).inputs[1], normalised(9, 1));
+  config.label = "0";
   use_table("1,9\n0,9\n");
   EXPECT_TRUE(fails(loaded(), Code::kInvalidArgument, "test: the file has no label"));
 }
