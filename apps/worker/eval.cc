@@ -20,9 +20,9 @@ Status same_encoding(const data::Parts& parts, const train::TrainedModel& traine
     return Error(Code::kInvalidArgument,
                  "the data gives other classes, columns, characters or another normalisation than "
                  "the model was trained "
-                 "with; leave the training data as it was and give the new data as data.test_path, "
+                 "with; leave the training data as it was and give new data as data.test_path, "
                  "or as data.test_images "
-                 "and data.test_labels");
+                 "and data.test_labels, to the test part");
   }
   return Error(Code::kInvalidArgument,
                fmt::format("the data does not fit the model: {} classes and {} numbers a sample, "
