@@ -27,13 +27,6 @@ TimePoint now() {
   return std::chrono::steady_clock::now();
 }
 
-// Until the job begins it is not locked any more.
-Status go_back_locked(const RunDirectory& directory, const ResumePoint& point) {
-  TANDEM_ASSIGN([[maybe_unused]] const RunLock lock, RunLock::take(directory));
-  TANDEM_TRY(go_back_to(directory, point));
-  return rename_accepted(directory.path(), "");
-}
-
 }  // namespace
 
 class Master::Impl {
@@ -78,35 +71,21 @@ class Master::Impl {
   }
 
   Result<Json> cancel(const std::string& id) {
-    TANDEM_ASSIGN(MasterJob * job, find(id));
-    if (cluster::has_ended(job->state())) {
-      return Error(Code::kInvalidArgument,
-                   fmt::format("{} has ended already: {}", id, to_string(job->state())));
-    }
+    TANDEM_ASSIGN(MasterJob * job, find_unended(id));
     if (job->is_checking()) {
       search_.forget(job->id());
       job->end_check(std::nullopt);
     } else {
       // Whatever becomes of this master, the next one does not take it up again.
-      const Status noted =
-          rename_accepted(job->directory().path(), to_string(JobState::kCancelled));
-      if (!noted.ok()) {
-        config_.log(
-            fmt::format("{} is cancelled, but should this master be killed before it has "
-                        "ended, the next one takes it up again: {}",
-                        id, noted.error().message()));
-      }
+      const Status noted = job->note_cancel();
+      if (!noted.ok()) config_.log(noted.error().message());
       apply(coordinator_.cancel(job->id(), now()));
     }
     return job->to_json(coordinator_);
   }
 
   Result<Json> resize(const std::string& id, std::int64_t workers) {
-    TANDEM_ASSIGN(MasterJob * job, find(id));
-    if (cluster::has_ended(job->state())) {
-      return Error(Code::kInvalidArgument,
-                   fmt::format("{} has ended already: {}", id, to_string(job->state())));
-    }
+    TANDEM_ASSIGN(MasterJob * job, find_unended(id));
     const job::Job& plan = job->request().parsed.job;
     const std::int64_t fewest = std::max<std::int64_t>(1, plan.cluster.min_workers);
     if (workers < fewest || workers > plan.lanes()) {
@@ -175,6 +154,13 @@ class Master::Impl {
   }
 
  private:
+  Result<MasterJob*> find_unended(const std::string& id) const {
+    TANDEM_ASSIGN(MasterJob * job, find(id));
+    if (!cluster::has_ended(job->state())) return job;
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{} has ended already: {}", id, to_string(job->state())));
+  }
+
   RunRequest request_of(job::ParsedJob parsed, std::string text, std::filesystem::path base) const {
     RunRequest request;
     request.parsed = std::move(parsed);
@@ -231,7 +217,7 @@ class Master::Impl {
     if (shutting_down_) return Error(Code::kCancelled, "the master is ending");
     if (!point.ok() && point.error().code() == Code::kCancelled) return point.error();
     Status status = point.ok() ? Status() : Status(point.error());
-    if (status.ok() && job.had_ended()) status = go_back_locked(job.directory(), *point);
+    if (status.ok() && job.had_ended()) status = job.go_back(*point);
     if (!status.ok()) {
       job.end_check(status.error());
       return status.error();

@@ -187,6 +187,21 @@ void MasterJob::end_check(const std::optional<Error>& why) {
   }
 }
 
+Status MasterJob::go_back(const ResumePoint& point) {
+  TANDEM_ASSIGN([[maybe_unused]] const RunLock lock, RunLock::take(directory_));
+  TANDEM_TRY(go_back_to(directory_, point));
+  return rename_accepted(directory_.path(), "");
+}
+
+Status MasterJob::note_cancel() const {
+  Status noted = rename_accepted(directory_.path(), to_string(JobState::kCancelled));
+  if (noted.ok()) return noted;
+  return std::move(noted).error().within(
+      fmt::format("{} is cancelled, but should this master be killed before it has ended, the next "
+                  "one takes it up again",
+                  name()));
+}
+
 void MasterJob::queue_again(ResumePoint point) {
   checking_ = false;
   request_.resume = std::move(point);

@@ -67,6 +67,10 @@ class MasterJob final : public RunView {
   // Whether it had ended before they were read: then it has its report and is as it was.
   bool had_ended() const { return cluster::has_ended(before_); }
   void end_check(const std::optional<Error>& why);
+  // Its files are as they were at that checkpoint. Until it begins it is not locked any more.
+  Status go_back(const ResumePoint& point);
+  // In the journal, that a user wants it to end. The Error says what comes of it when that fails.
+  Status note_cancel() const;
   // It shall run again, from a checkpoint.
   void queue_again(ResumePoint point);
 
