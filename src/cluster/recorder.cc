@@ -58,7 +58,22 @@ Result<Recorder> Recorder::reopen(const RunDirectory& directory, std::int64_t wo
     recorder.before_s_ = std::max(recorder.before_s_, event.t_s);
     if (recorder.events_.size() < kMostEvents) recorder.events_.push_back(event);
   }
+  TANDEM_TRY(recorder.read_evaluations(directory));
   return recorder;
+}
+
+// A run that was killed while it ended judges the test part once more when it goes on.
+Status Recorder::read_evaluations(const RunDirectory& directory) {
+  evaluations_.clear();
+  TANDEM_ASSIGN(const std::string told, read_file(directory.metrics()));
+  std::istringstream lines(told);
+  for (std::string line; std::getline(lines, line);) {
+    Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || json.value("kind", Json()) != "eval") continue;
+    json.erase("t_s");
+    evaluations_.insert(one_line(json));
+  }
+  return {};
 }
 
 double Recorder::elapsed_s() const {
@@ -99,8 +114,7 @@ Status Recorder::go_back_to(const RunDirectory& directory, const ResumePoint& po
   TANDEM_ASSIGN(metrics_file_, LineFile::reopen(directory.metrics()));
   recorded_.reset();
   tested_.reset();
-  evaluations_.clear();
-  return {};
+  return read_evaluations(directory);
 }
 
 // Workers compute the same losses; what one says is recorded.
@@ -168,13 +182,17 @@ void Recorder::record(const wire::Progress& progress) {
 }
 
 void Recorder::record(const wire::Evaluated& evaluated) {
-  if (!evaluations_.emplace(evaluated.part(), evaluated.step()).second) return;
   if (evaluated.part() == "test") tested_ = evaluated;
-  Json json = {{"t_s", elapsed_s()},         {"kind", "eval"},
-               {"part", evaluated.part()},   {"step", evaluated.step()},
-               {"epoch", evaluated.epoch()}, {"loss", evaluated.loss()}};
+  Json json = {{"kind", "eval"},
+               {"part", evaluated.part()},
+               {"step", evaluated.step()},
+               {"epoch", evaluated.epoch()},
+               {"loss", evaluated.loss()}};
   if (evaluated.has_accuracy()) json["accuracy"] = evaluated.accuracy();
-  note(metrics_file_.append(one_line(json)));
+  if (!evaluations_.insert(one_line(json)).second) return;
+  Json line = {{"t_s", elapsed_s()}};
+  line.update(json);
+  note(metrics_file_.append(one_line(line)));
 }
 
 void Recorder::line(std::size_t worker, std::string_view text) {

@@ -77,6 +77,7 @@ class Recorder {
   void record(const wire::Started& started);
   void record(const wire::Progress& progress);
   void record(const wire::Evaluated& evaluated);
+  Status read_evaluations(const RunDirectory& directory);
   Status record(const Event& event);
   void note(const Status& written);
 
@@ -90,7 +91,7 @@ class Recorder {
   std::size_t speaker_ = 0;
   bool has_noted_ = false;                  // What a worker had to say at its start.
   std::optional<wire::Progress> recorded_;  // The last in metrics.jsonl.
-  std::set<std::pair<std::string, std::int64_t>> evaluations_;  // Recorded: part and step.
+  std::set<std::string> evaluations_;       // In metrics.jsonl, without their times.
   std::optional<wire::Evaluated> tested_;
   std::vector<Event> events_;
 };

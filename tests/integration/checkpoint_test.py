@@ -84,6 +84,12 @@ class Checkpoints(TandemTest):
         self.tandem("resume", "run", "-q")
         self.assert_same("run")
 
+    def test_a_run_that_is_killed_before_its_report_is_judged_once(self):
+        self.tandem("train", self.job, "--out", "run", "-q")
+        (self.scratch / "run" / "report.json").unlink()
+        self.tandem("resume", "run", "-q")
+        self.assert_same("run")
+
     def train_in_thirds(self):
         """A run with checkpoints at its thirds: those of every 40 steps may come late on a slow disk."""
         self.tandem("train", self.job, "--out", "run", "-q", "checkpoint.keep=100", "train.epochs=2")
