@@ -22,13 +22,15 @@ struct GlooOptions {
   std::string
       bind_address;   // Name or IP to listen on; empty: the address that routes to the store.
   Deadline deadline;  // For all ranks to be there.
+  Abandoned abandoned = {};
 };
 
 // Connects to every other rank; all have to call it. Makes the process ignore SIGPIPE if that still
 // ends it, because Gloo's writes to a dead peer raise it. Nothing of a peer is authenticated beyond
 // the store's token: the network between the workers must be trusted.
 //
-// kTimeout when a rank has not come, kPeerLost when one went away again; both name it.
+// kTimeout when a rank has not come, kPeerLost when one went away again; both name it. kPeerLost
+// also when abandoned() says so meanwhile.
 Result<std::unique_ptr<Engine>> make_gloo_engine(GlooOptions options);
 
 }  // namespace tandem::collective

@@ -176,6 +176,39 @@ TEST(GlooEngine, ARankThatNeverJoinsIsNamed) {
   EXPECT_NE(engine.error().message().find("worker 1"), std::string::npos);
 }
 
+// Asks for the engine of rank 0 of 2, and gives up after some looks.
+void expect_given_up(std::uint16_t port) {
+  auto store = StoreClient::connect("127.0.0.1", port, "secret", deadline_after(2s));
+  int looks = 0;
+  const auto began = std::chrono::steady_clock::now();
+  const auto engine = make_gloo_engine({members(0, 2), store->get(), "g1", "127.0.0.1",
+                                        deadline_after(60s), [&] { return ++looks > 3; }});
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.error().code(), Code::kPeerLost);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 30s);
+}
+
+TEST(GlooEngine, ARankThatNeverJoinsCanBeGivenUp) {
+  const auto server = start_store();
+  expect_given_up(server->port());
+}
+
+TEST(GlooEngine, ARankThatGaveItsAddressAndDiedCanBeGivenUp) {
+  const auto server = start_store();
+  // Rank 1 has an address above that of rank 0, which therefore waits to be called.
+  std::thread dead([&] {
+    auto store = StoreClient::connect("127.0.0.1", server->port(), "secret", deadline_after(2s));
+    auto addresses = (*store)->get("g1/data/0", deadline_after(5s));
+    ASSERT_TRUE(addresses.ok());
+    constexpr std::size_t kPort = 2;  // Of a sockaddr_in.
+    for (std::size_t address : {std::size_t{0}, addresses->size() / 2})
+      std::fill_n(addresses->begin() + static_cast<long>(address + kPort), 2, std::byte{0xff});
+    EXPECT_TRUE((*store)->set("g1/data/1", *addresses, deadline_after(5s)).ok());
+  });
+  expect_given_up(server->port());
+  dead.join();
+}
+
 TEST(GlooEngine, AnUnknownBindAddressIsRefused) {
   const auto server = start_store();
   auto store = StoreClient::connect("127.0.0.1", server->port(), "secret", deadline_after(2s));

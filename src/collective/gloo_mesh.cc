@@ -1,69 +1,21 @@
 #include "collective/gloo_mesh.h"
 
 #include <fmt/format.h>
-#include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/store.h>
+#include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
 #include <netdb.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <charconv>
+#include <atomic>
+#include <future>
 #include <string_view>
+#include <vector>
 
 namespace tandem::collective {
 namespace {
 
-// Carries an Error through Gloo's frames.
-struct StoreFailure : std::exception {
-  explicit StoreFailure(Error given) : error(std::move(given)) {}
-  const char* what() const noexcept override { return error.message().c_str(); }
-  Error error;
-};
-
-// The rank in a key of Gloo's, "rank_2" or "2"; -1 when there is none.
-int rank_in(std::string_view key) {
-  int rank = -1;
-  const std::size_t before = key.find_last_not_of("0123456789");
-  if (before != std::string_view::npos) key.remove_prefix(before + 1);
-  std::from_chars(key.data(), key.data() + key.size(), rank);
-  return rank;
-}
-
-// Gives Gloo our store.
-class StoreAdaptor : public ::gloo::rendezvous::Store {
- public:
-  StoreAdaptor(const GlooOptions& options, std::string_view purpose)
-      : options_(options), prefix_(fmt::format("{}/{}/", options.prefix, purpose)) {}
-
-  void set(const std::string& key, const std::vector<char>& data) override {
-    const Status set =
-        options_.store->set(full(key), std::as_bytes(std::span(data)), options_.deadline);
-    if (!set.ok()) throw StoreFailure(set.error());
-  }
-
-  std::vector<char> get(const std::string& key) override {
-    peer_ = rank_in(key);
-    auto value = options_.store->get(full(key), options_.deadline);
-    if (!value.ok()) throw StoreFailure(std::move(value).error());
-    const auto* begin = reinterpret_cast<const char*>(value->data());
-    return {begin, begin + value->size()};
-  }
-
-  // get() waits.
-  void wait(const std::vector<std::string>&) override {}
-  void wait(const std::vector<std::string>&, const std::chrono::milliseconds&) override {}
-
-  // Whose address was asked for last: the rank that is being connected to.
-  int peer() const { return peer_ < options_.membership.size() ? peer_ : -1; }
-
- private:
-  std::string full(const std::string& key) const { return prefix_ + key; }
-
-  const GlooOptions& options_;
-  const std::string prefix_;
-  int peer_ = -1;
-};
+using std::chrono::milliseconds;
 
 // Gloo reads unset memory when it cannot resolve a name, so it gets only addresses.
 Result<std::string> numeric_address(const std::string& host) {
@@ -101,25 +53,99 @@ Error connect_error(const GlooOptions& options, int peer, std::string_view what)
 }
 
 using Device = std::shared_ptr<::gloo::transport::Device>;
+using Address = std::vector<char>;
 
-Result<std::shared_ptr<::gloo::Context>> connect(const GlooOptions& options, Device& device,
-                                                 std::string_view purpose) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-      options.deadline - std::chrono::steady_clock::now());
-  StoreAdaptor store(options, purpose);
-  try {
-    auto context = std::make_shared<::gloo::rendezvous::Context>(options.membership.rank,
-                                                                 options.membership.size());
+// One connection to every other rank, on its way.
+class Connecting : public ::gloo::Context {
+ public:
+  Connecting(const GlooOptions& options, const Device& device)
+      : ::gloo::Context(options.membership.rank, options.membership.size()) {
+    const auto left = std::chrono::duration_cast<milliseconds>(options.deadline -
+                                                               std::chrono::steady_clock::now());
     // Gloo waits five times as long for a connection, and zero would be for ever.
-    context->setTimeout(std::max(left / 5, std::chrono::milliseconds(1)));
-    context->connectFullMesh(store, device);
-    return std::shared_ptr<::gloo::Context>(std::move(context));
-  } catch (const StoreFailure& failure) {
-    if (store.peer() < 0) return Error(failure.error);
-    return Error(failure.error)
-        .within(fmt::format("{} has not joined", options.membership.name(store.peer())));
-  } catch (const std::exception& failure) {
-    return connect_error(options, store.peer(), failure.what());
+    setTimeout(std::max(left / 5, milliseconds(1)));
+    device_ = device;
+    transportContext_ = device->createContext(rank, size);
+    transportContext_->setTimeout(getTimeout());
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer != rank) transportContext_->createPair(peer);
+    }
+  }
+
+  // Where each peer finds this rank, one after the other, all of the same length.
+  Address addresses() {
+    Address all;
+    for (int peer = 0; peer < size; ++peer) {
+      // Nobody asks a rank for the way to itself.
+      const Address one = getPair(peer == rank ? (rank + 1) % size : peer)->address().bytes();
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
+  }
+
+  // Waits until all are connected, those at the addresses. Gloo waits for one without asking
+  // anybody, so another thread does that here.
+  Status connect(const std::vector<Address>& peers, const GlooOptions& options) {
+    std::atomic<bool> given_up = false;
+    std::atomic<int> current = -1;
+    std::future<void> all = std::async(std::launch::async, [&] {
+      for (int peer = 0; peer < size && !given_up; ++peer) {
+        if (peer == rank) continue;
+        current = peer;
+        getPair(peer)->connect(peers[static_cast<std::size_t>(peer)]);
+      }
+    });
+    while (options.abandoned && all.wait_for(kAskAbandoned) != std::future_status::ready) {
+      if (given_up || !options.abandoned()) continue;
+      given_up = true;
+      closeConnections();  // Ends the wait.
+    }
+    try {
+      all.get();
+    } catch (const std::exception& failure) {
+      if (!given_up) return connect_error(options, current, failure.what());
+    }
+    return given_up ? Status(group_given_up()) : Status();
+  }
+};
+
+Result<std::vector<Address>> exchange_addresses(const GlooOptions& options, const Address& mine,
+                                                std::string_view purpose) {
+  const auto size = static_cast<std::size_t>(options.membership.size());
+  const auto rank = static_cast<std::size_t>(options.membership.rank);
+  const auto key = [&](std::size_t peer) {
+    return fmt::format("{}/{}/{}", options.prefix, purpose, peer);
+  };
+  TANDEM_TRY(options.store->set(key(rank), std::as_bytes(std::span(mine)), options.deadline));
+  std::vector<Address> addresses(size);
+  for (std::size_t peer = 0; peer < size; ++peer) {
+    if (peer == rank) continue;
+    const std::string name = options.membership.name(static_cast<int>(peer));
+    auto its = options.store->get(key(peer), options.deadline, options.abandoned);
+    if (!its.ok()) return std::move(its).error().within(fmt::format("{} has not joined", name));
+    if (its->size() != mine.size()) {
+      return Error(Code::kVersionMismatch,
+                   fmt::format("{} has addresses of another kind; let all ranks run the same "
+                               "version of Tandem and Gloo, over IPv4 or over IPv6",
+                               name));
+    }
+    const std::size_t length = mine.size() / size;
+    const auto* begin = reinterpret_cast<const char*>(its->data()) + rank * length;
+    addresses[peer].assign(begin, begin + length);
+  }
+  return addresses;
+}
+
+Result<std::shared_ptr<::gloo::Context>> connect(const GlooOptions& options, const Device& device,
+                                                 std::string_view purpose) {
+  try {
+    const auto context = std::make_shared<Connecting>(options, device);
+    TANDEM_ASSIGN(const std::vector<Address> peers,
+                  exchange_addresses(options, context->addresses(), purpose));
+    TANDEM_TRY(context->connect(peers, options));
+    return std::shared_ptr<::gloo::Context>(context);
+  } catch (const std::exception& failure) {  // Of the constructor, which listens.
+    return connect_error(options, -1, failure.what());
   }
 }
 

@@ -155,15 +155,7 @@ class Joining {
   }
 
   Result<std::vector<std::byte>> await(const std::string& name) {
-    if (!options_.abandoned) return store_->get(name, deadline_);
-    constexpr std::chrono::milliseconds kLook{50};
-    for (;;) {
-      const Deadline until = std::min(deadline_, deadline_after(kLook));
-      auto value = store_->get(name, until);
-      if (value.ok() || value.error().code() != Code::kTimeout || until == deadline_) return value;
-      if (options_.abandoned())
-        return Error(Code::kPeerLost, "the group was given up before all were there");
-    }
+    return store_->get(name, deadline_, options_.abandoned);
   }
 
   // What follows may fail at rank 0, and the store with it: not before all know as much as it does.
@@ -228,7 +220,8 @@ class Joining {
                              .store = store_.get(),
                              .prefix = fmt::format("{}{}/", prefix_, name),
                              .bind_address = address_for_others(),
-                             .deadline = deadline_});
+                             .deadline = deadline_,
+                             .abandoned = options_.abandoned});
   }
 
   // Where this rank listens; "": at the address from which it reaches the store. On the store's own

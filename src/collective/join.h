@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "collective/group.h"
+#include "collective/store.h"
 
 namespace tandem::collective {
 
@@ -26,8 +27,7 @@ struct JoinOptions {
   std::uint64_t generation = 0;
   std::chrono::milliseconds patience = std::chrono::seconds(60);  // Until all are there.
   std::chrono::milliseconds forming{0};  // From then to the group; 0: what is left of patience.
-  // Asked a few times a second while ranks are awaited; true ends that with kPeerLost.
-  std::function<bool()> abandoned = {};
+  Abandoned abandoned = {};              // True ends the wait for the others with kPeerLost.
 };
 
 // The value of an environment variable, if it is set.

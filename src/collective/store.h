@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,6 +46,12 @@ class StoreServer {
   std::thread thread_;
 };
 
+// Whether whoever waits for others shall no longer do so.
+using Abandoned = std::function<bool()>;
+constexpr std::chrono::milliseconds kAskAbandoned{50};  // How often it is asked.
+
+Error group_given_up();
+
 class StoreClient {
  public:
   // Tries again until the deadline while nobody listens: the server may start later. kDenied when
@@ -62,6 +69,9 @@ class StoreClient {
 
   // Waits until the key exists. kTimeout names the key; the client may be used again.
   Result<std::vector<std::byte>> get(std::string_view key, Deadline deadline);
+  // kPeerLost when `abandoned`, if there is one, says true meanwhile.
+  Result<std::vector<std::byte>> get(std::string_view key, Deadline deadline,
+                                     const Abandoned& abandoned);
 
   // The IP addresses that the connection uses, as text: this machine's and the store's.
   Result<std::string> local_address() const;

@@ -55,6 +55,10 @@ Result<Descriptor> try_connect(const addrinfo& address, Deadline deadline, int& 
 
 }  // namespace
 
+Error group_given_up() {
+  return Error(Code::kPeerLost, "the group was given up before all were there");
+}
+
 StoreClient::StoreClient(Descriptor socket, std::string where)
     : socket_(std::move(socket)), where_(std::move(where)) {}
 
@@ -204,6 +208,17 @@ Result<std::vector<std::byte>> StoreClient::get(std::string_view key, Deadline d
   TANDEM_ASSIGN(Answer answer,
                 call(operation, key, {}, fmt::format("wait for key `{}`", key), deadline));
   return std::move(answer.value);
+}
+
+Result<std::vector<std::byte>> StoreClient::get(std::string_view key, Deadline deadline,
+                                                const Abandoned& abandoned) {
+  if (!abandoned) return get(key, deadline);
+  for (;;) {
+    const Deadline until = std::min(deadline, deadline_after(kAskAbandoned));
+    auto value = get(key, until);
+    if (value.ok() || value.error().code() != Code::kTimeout || until == deadline) return value;
+    if (abandoned()) return group_given_up();
+  }
 }
 
 Result<std::optional<std::vector<std::byte>>> StoreClient::claim(std::string_view key,
