@@ -30,7 +30,7 @@ struct GlooOptions {
 // the store's token: the network between the workers must be trusted.
 //
 // kTimeout when a rank has not come, kPeerLost when one went away again; both name it. kPeerLost
-// also when abandoned() says so meanwhile.
+// also when abandoned() says so before all are connected.
 Result<std::unique_ptr<Engine>> make_gloo_engine(GlooOptions options);
 
 }  // namespace tandem::collective

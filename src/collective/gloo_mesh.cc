@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <future>
 #include <string_view>
 #include <vector>
@@ -96,9 +97,10 @@ class Connecting : public ::gloo::Context {
       }
     });
     while (options.abandoned && all.wait_for(kAskAbandoned) != std::future_status::ready) {
-      if (given_up || !options.abandoned()) continue;
-      given_up = true;
-      closeConnections();  // Ends the wait.
+      given_up = given_up || options.abandoned();
+      // Ends the wait. Not those that are connected: to close them so would look like an error to
+      // Gloo at the other end, which ends the process there.
+      if (given_up && current >= 0) getPair(current)->close();
     }
     try {
       all.get();
@@ -108,6 +110,12 @@ class Connecting : public ::gloo::Context {
     return given_up ? Status(group_given_up()) : Status();
   }
 };
+
+sa_family_t family_of(const Address& address) {
+  sockaddr start{};
+  std::memcpy(&start, address.data(), std::min(sizeof start, address.size()));
+  return start.sa_family;
+}
 
 Result<std::vector<Address>> exchange_addresses(const GlooOptions& options, const Address& mine,
                                                 std::string_view purpose) {
@@ -126,27 +134,35 @@ Result<std::vector<Address>> exchange_addresses(const GlooOptions& options, cons
     if (its->size() != mine.size()) {
       return Error(Code::kVersionMismatch,
                    fmt::format("{} has addresses of another kind; let all ranks run the same "
-                               "version of Tandem and Gloo, over IPv4 or over IPv6",
+                               "version of Tandem and Gloo",
                                name));
     }
     const std::size_t length = mine.size() / size;
     const auto* begin = reinterpret_cast<const char*>(its->data()) + rank * length;
     addresses[peer].assign(begin, begin + length);
+    if (family_of(addresses[peer]) != family_of(mine)) {
+      return Error(Code::kInvalidArgument,
+                   fmt::format("{} listens on IPv{}, and this rank on IPv{}; give all an address "
+                               "of the same kind",
+                               name, family_of(addresses[peer]) == AF_INET6 ? 6 : 4,
+                               family_of(mine) == AF_INET6 ? 6 : 4));
+    }
   }
   return addresses;
 }
 
 Result<std::shared_ptr<::gloo::Context>> connect(const GlooOptions& options, const Device& device,
                                                  std::string_view purpose) {
+  std::shared_ptr<Connecting> context;
   try {
-    const auto context = std::make_shared<Connecting>(options, device);
-    TANDEM_ASSIGN(const std::vector<Address> peers,
-                  exchange_addresses(options, context->addresses(), purpose));
-    TANDEM_TRY(context->connect(peers, options));
-    return std::shared_ptr<::gloo::Context>(context);
-  } catch (const std::exception& failure) {  // Of the constructor, which listens.
+    context = std::make_shared<Connecting>(options, device);
+  } catch (const std::exception& failure) {
     return connect_error(options, -1, failure.what());
   }
+  TANDEM_ASSIGN(const std::vector<Address> peers,
+                exchange_addresses(options, context->addresses(), purpose));
+  TANDEM_TRY(context->connect(peers, options));
+  return std::shared_ptr<::gloo::Context>(context);
 }
 
 }  // namespace

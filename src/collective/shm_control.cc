@@ -154,22 +154,27 @@ Status ShmControl::await(int peer, const Counter& counter, std::uint32_t target,
   return {};
 }
 
-// A process that was never there cannot be told from one that is gone, so the pid must have been
-// written first.
+// A process that was never there cannot be told from one that is gone, so the pid must be known: by
+// whoever made the group, or written by the process itself.
 bool ShmControl::is_dead(int rank) {
   const Descriptor& pidfd = pidfds_[static_cast<std::size_t>(rank)];
   if (!pidfd.is_open()) {
-    if (slot(rank).pid.load() == 0) return false;
+    if (pid_of(rank) == 0) return false;
     if (!open_pidfd(rank)) return errno == ESRCH;
   }
   pollfd entry{pidfd.get(), POLLIN, 0};
   return ::poll(&entry, 1, 0) > 0;
 }
 
+pid_t ShmControl::pid_of(int rank) const {
+  const auto* slots = reinterpret_cast<const Slot*>(memory_.data() + sizeof(Head));
+  const auto written = static_cast<pid_t>(slots[rank].pid.load());
+  return written != 0 ? written : membership_.members[static_cast<std::size_t>(rank)].pid;
+}
+
 bool ShmControl::open_pidfd(int rank) {
   Descriptor& pidfd = pidfds_[static_cast<std::size_t>(rank)];
-  const auto pid = static_cast<pid_t>(slot(rank).pid.load());
-  pidfd = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  pidfd = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid_of(rank), 0)));
   return pidfd.is_open();
 }
 
@@ -205,9 +210,7 @@ Status ShmControl::status() const {
   if (fault == Fault::kNone || fault == Fault::kBeingWritten) return {};
   Membership named = membership_;
   const int culprit = std::clamp(static_cast<int>(head().culprit), 0, named.size() - 1);
-  const auto& slots = reinterpret_cast<const Slot*>(memory_.data() + sizeof(Head));
-  named.members[static_cast<std::size_t>(culprit)].pid =
-      static_cast<pid_t>(slots[culprit].pid.load());
+  named.members[static_cast<std::size_t>(culprit)].pid = pid_of(culprit);
   const auto& words = head().words;
   const std::string text(words.data(), ::strnlen(words.data(), words.size()));
   return Error(code_of(fault), fmt::format("{} {}", named.name(culprit), text));

@@ -101,6 +101,7 @@ class ShmControl {
   ShmControl(Mapping memory, Membership membership);
 
   Head& head() const { return *reinterpret_cast<Head*>(memory_.data()); }
+  pid_t pid_of(int rank) const;  // 0: not known yet.
   bool is_dead(int rank);
   bool open_pidfd(int rank);
 

@@ -62,6 +62,20 @@ TEST(ShmEngine, NamesTheRankThatWasKilledWithinASecond) {
   }
 }
 
+TEST(ShmEngine, NamesARankThatDiedBeforeItCame) {
+  const auto arena = std::make_shared<const Arena>(Arena::create().value());
+  const pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  ASSERT_EQ(exit_code_of(dead), 0);
+  Membership membership = member(0, 2);
+  membership.members[1].pid = dead;
+  const auto engine = make_shm_engine(arena, membership, testing::soon());
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.error().code(), Code::kPeerLost);
+  EXPECT_EQ(engine.error().message().find("worker 1 (pid " + std::to_string(dead)), 0U)
+      << engine.error().message();
+}
+
 TEST(ShmEngine, NamesAStoppedRankAsLate) {
   const auto arena = std::make_shared<const Arena>(Arena::create().value());
   std::vector<pid_t> pids;

@@ -130,10 +130,10 @@ class Death(RecoveryTest):
                 process = self.begin(engine, "cluster.workers=3", f"cluster.engine={engine}")
                 for delay_s in (0.01, 0.03, 0.06):
                     joined = len(self.events(engine, "joined"))
-                    first, *_, last = sorted(self.workers(process)) or (None, None)
-                    self.kill(process, [last])
+                    alive = sorted(self.workers(process))
+                    self.kill(process, alive[-1:])
                     time.sleep(delay_s)  # The moment is the point, not a state.
-                    self.kill(process, [first])
+                    self.kill(process, alive[:1])
                     wait_for(lambda: process.poll() is not None or len(self.events(engine, "joined")) >= joined + 2,
                              "the replacements")
                 self.assert_same_end(process, engine)
