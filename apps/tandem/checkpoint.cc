@@ -109,7 +109,7 @@ Status show(const CheckpointOptions& options) {
   return {};
 }
 
-// Says of each whether it is whole; the first that is not is the error.
+// Says of each whether it is whole, and if not, why.
 Status verify(const CheckpointOptions& options) {
   TANDEM_ASSIGN(std::vector<Stored> stored, stored_in(options.run));
   if (options.step) {
@@ -117,21 +117,28 @@ Status verify(const CheckpointOptions& options) {
     stored = {one};
   }
   Json rows = Json::array();
-  Status first;
+  std::vector<std::int64_t> damaged;
+  Status unread;
   for (const Stored& each : stored) {
-    Status whole = checkpoint::verify_checkpoint(each);
+    const Status whole = checkpoint::verify_checkpoint(each);
     rows.push_back({{"step", each.step},
                     {"whole", whole.ok()},
                     {"reason", whole.ok() ? "" : whole.error().message()}});
-    const char* state = whole.ok()                               ? "whole"
-                        : whole.error().code() == Code::kCorrupt ? "damaged"
-                                                                 : "cannot be read";
+    std::string state = "whole";
+    if (!whole.ok() && whole.error().code() == Code::kCorrupt) {
+      damaged.push_back(each.step);
+      state = "damaged: " + whole.error().message();
+    } else if (!whole.ok()) {
+      unread = whole;
+      state = "cannot be read: " + whole.error().message();
+    }
     if (options.format == Format::kText) print_out(fmt::format("step {}: {}\n", each.step, state));
-    if (!whole.ok() && first.ok())
-      first = std::move(whole).error().within(fmt::format("step {}", each.step));
   }
   if (options.format == Format::kJson) print(rows);
-  return first;
+  if (damaged.empty()) return unread;
+  return Error(Code::kCorrupt,
+               fmt::format("{} of {} checkpoints are damaged: step {}", damaged.size(),
+                           stored.size(), fmt::join(damaged, ", ")));
 }
 
 Status diff(const CheckpointOptions& options) {

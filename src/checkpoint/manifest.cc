@@ -20,8 +20,6 @@ constexpr std::string_view kFormat = "tandem-model";
 constexpr int kDeepest = 4;
 // What is hashed and written at once: three hashes and a copy find it in the second-level cache.
 constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
-constexpr std::string_view kAdvice =
-    "restore the file from a copy, or delete the manifest to load it unchecked";
 
 Error corrupt(std::string message) {
   return Error(Code::kCorrupt, std::move(message));
@@ -119,13 +117,13 @@ Result<Manifest> parse(std::string_view json) {
 Status check_tensor(const TensorChecksum& expected, const TensorEntry& entry,
                     const Safetensors& model) {
   if (entry.dtype != Dtype::kF32 || entry.shape != expected.shape) {
-    return corrupt(fmt::format("tensor \"{}\" is {} {}, but the manifest says F32 {}; {}",
+    return corrupt(fmt::format("tensor \"{}\" is {} {}, but the manifest says F32 {}",
                                expected.name, to_string(entry.dtype), to_string(entry.shape),
-                               to_string(expected.shape), kAdvice));
+                               to_string(expected.shape)));
   }
   if (hash_hex(model.bytes(entry)) != expected.hash) {
-    return corrupt(fmt::format("tensor \"{}\" is damaged: its checksum is not the manifest's; {}",
-                               expected.name, kAdvice));
+    return corrupt(
+        fmt::format("tensor \"{}\" is damaged: its checksum is not the manifest's", expected.name));
   }
   return {};
 }
@@ -136,38 +134,36 @@ Status check_each_tensor(const Manifest& manifest, const Safetensors& model) {
   for (const TensorChecksum& expected : manifest.tensors) {
     const auto found = entries.find(expected.name);
     if (found == entries.end()) {
-      return corrupt(fmt::format("tensor \"{}\" is in the manifest but not in the file; {}",
-                                 expected.name, kAdvice));
+      return corrupt(
+          fmt::format("tensor \"{}\" is in the manifest but not in the file", expected.name));
     }
     TANDEM_TRY(check_tensor(expected, *found->second, model));
     entries.erase(found);
   }
   if (!entries.empty()) {
-    return corrupt(fmt::format("tensor \"{}\" is in the file but not in the manifest; {}",
-                               entries.begin()->first, kAdvice));
+    return corrupt(fmt::format("tensor \"{}\" is in the file but not in the manifest",
+                               entries.begin()->first));
   }
   return {};
 }
 
 Status check_bytes(const Manifest& manifest, std::span<const std::byte> bytes) {
   if (bytes.size() != manifest.bytes) {
-    return corrupt(fmt::format("it is {}: it has {} bytes, and the manifest says {}; {}",
+    return corrupt(fmt::format("it is {}: it has {} bytes, and the manifest says {}",
                                bytes.size() < manifest.bytes ? "truncated" : "too long",
-                               bytes.size(), manifest.bytes, kAdvice));
+                               bytes.size(), manifest.bytes));
   }
   const Result<Safetensors> model = parse_safetensors(bytes, "its header is damaged");
-  if (!model.ok()) return corrupt(fmt::format("{}; {}", model.error().message(), kAdvice));
+  if (!model.ok()) return corrupt(model.error().message());
   TANDEM_TRY(check_each_tensor(manifest, *model));
   if (hash_hex(bytes) != manifest.file_hash) {
     return corrupt(
-        fmt::format("its header is damaged: all tensors match the manifest, but the "
-                    "whole file's checksum does not; {}",
-                    kAdvice));
+        "its header is damaged: all tensors match the manifest, but the whole file's checksum does "
+        "not");
   }
   if (hash_hex(model->data) != manifest.weights_hash) {
     return corrupt(
-        "the manifest is damaged: its weights_hash is not that of the file it describes; "
-        "delete the manifest to load the file unchecked");
+        "the manifest is damaged: its weights_hash is not that of the file it describes");
   }
   return {};
 }

@@ -62,7 +62,13 @@ Result<ModelFile> load(const fs::path& path) {
   TANDEM_ASSIGN(model.manifest, read_manifest(model.path));
   TANDEM_ASSIGN(const MappedFile file, MappedFile::open(model.path));
   if (model.manifest) {
-    TANDEM_TRY(check_manifest(*model.manifest, file.bytes(), model.path.string()));
+    const Status whole = check_manifest(*model.manifest, file.bytes(), model.path.string());
+    if (!whole.ok()) {
+      return Error(whole.error().code(),
+                   whole.error().message() +
+                       "; restore the file from a copy, or delete the manifest to load it "
+                       "unchecked");
+    }
   }
   TANDEM_TRY(read_tensors(file.bytes(), model));
   return model;
