@@ -49,6 +49,21 @@ function(tandem_compile_quickly)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS ${quickly})
 endfunction()
 
+# tandem_precompile(TARGET OPTION HEADER...) makes a target with precompiled headers of its own and the usual ones, for
+# other targets that have the same options to reuse.
+function(tandem_precompile target option)
+  file(WRITE ${CMAKE_BINARY_DIR}/${target}.cc "")
+  add_library(${target} OBJECT ${CMAKE_BINARY_DIR}/${target}.cc)
+  target_compile_options(${target} PRIVATE ${option})
+  target_link_libraries(${target} PRIVATE tandem_settings fmt::fmt Threads::Threads)
+  target_precompile_headers(${target} PRIVATE ${ARGN} <fmt/format.h> <algorithm> <array> <chrono> <filesystem>
+    <fstream> <functional> <map> <memory> <optional> <set> <span> <sstream> <string> <string_view> <thread> <utility>
+    <variant> <vector>)
+endfunction()
+tandem_precompile(tandem_cold_headers ${quickly})
+tandem_precompile(tandem_test_headers -O0 <gtest/gtest.h>)
+target_link_libraries(tandem_test_headers PRIVATE GTest::gtest)
+
 # tandem_library(NAME [COLD] SOURCES a.cc b.cc [LINKS lib...] [PRIVATE_LINKS lib...])
 # makes the static library tandem_NAME from this folder's sources. COLD: nothing in it takes long to run.
 function(tandem_library name)
@@ -58,6 +73,9 @@ function(tandem_library name)
   endif()
   add_library(tandem_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(tandem_${name} PUBLIC tandem_settings fmt::fmt ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+  if(ARG_COLD)
+    target_precompile_headers(tandem_${name} REUSE_FROM tandem_cold_headers)
+  endif()
 endfunction()
 
 # tandem_test(NAME SOURCES a_test.cc ... [LINKS lib...] [TIMEOUT seconds] [LABELS label...])
@@ -68,7 +86,8 @@ function(tandem_test name)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name}_test ${ARG_SOURCES})
-  target_compile_options(${name}_test PRIVATE ${quickly})
+  target_compile_options(${name}_test PRIVATE -O0)
+  target_precompile_headers(${name}_test REUSE_FROM tandem_test_headers)
   target_link_libraries(${name}_test PRIVATE ${ARG_LINKS} GTest::gtest GTest::gtest_main Threads::Threads)
   set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})

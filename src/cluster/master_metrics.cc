@@ -16,7 +16,7 @@ void single(std::string& text, const char* name, const char* type, const char* h
 }
 
 // A label's value; job names come from users.
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -38,11 +38,11 @@ std::string to_prometheus(const ClusterFacts& facts) {
          "Connections that did not prove that they belong here.", facts.refused_peers);
   head(text, "tandem_jobs", "gauge", "Jobs by state.");
   for (const auto& [state, count] : facts.jobs)
-    text += fmt::format("tandem_jobs{{state={}}} {}\n", quoted(state), count);
+    text += fmt::format("tandem_jobs{{state={}}} {}\n", in_quotes(state), count);
   const auto each = [&](const char* name, const char* type, const char* help, auto value) {
     head(text, name, type, help);
     for (const auto& [job, progress] : facts.progress)
-      text += fmt::format("{}{{job={}}} {}\n", name, quoted(job), value(progress));
+      text += fmt::format("{}{{job={}}} {}\n", name, in_quotes(job), value(progress));
   };
   each("tandem_job_steps_total", "counter", "Steps that a running job has done.",
        [](const wire::Progress& progress) { return progress.step(); });

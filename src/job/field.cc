@@ -152,7 +152,7 @@ std::optional<Refusal> read_string(const Key& key, const Value& value, std::stri
   return read_item(key, value, string);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') {
@@ -168,7 +168,7 @@ std::string quoted(std::string_view text) {
 }
 
 std::string item_text(const std::string& string) {
-  return quoted(string);
+  return in_quotes(string);
 }
 template <typename T>
 requires std::is_arithmetic_v<T> std::string item_text(T number) {
@@ -236,11 +236,11 @@ std::string_view word_of(const Key& key, void* record) {
 std::string field_text(const Key& key, void* record) {
   return std::visit(
       Overload{
-          [&](const Access<std::string>& field) { return quoted(field.of(record)); },
+          [&](const Access<std::string>& field) { return in_quotes(field.of(record)); },
           [&](const Access<std::vector<arch::Layer>>& field) {
             return layers_text(field.of(record));
           },
-          [&](const EnumAccess&) { return quoted(word_of(key, record)); },
+          [&](const EnumAccess&) { return in_quotes(word_of(key, record)); },
           [&]<typename T>(const Access<std::vector<T>>& field) {
             return list_text(field.of(record));
           },

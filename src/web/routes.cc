@@ -47,7 +47,7 @@ Result<Reply> answer(Result<LogPart> part) {
   // The rest of the character comes with the next part.
   const std::size_t cut = part->ended ? 0 : cut_bytes(part->text);
   if (cut < part->text.size() && cut <= part->next_offset) {
-    part->text.resize(part->text.size() - cut);
+    part->text.erase(part->text.size() - cut);
     part->next_offset -= cut;
   }
   return json_reply(
