@@ -52,7 +52,7 @@ endfunction()
 # tandem_precompile(TARGET OPTION HEADER...) makes a target with precompiled headers of its own and the usual ones, for
 # other targets that have the same options to reuse.
 function(tandem_precompile target option)
-  file(WRITE ${CMAKE_BINARY_DIR}/${target}.cc "")
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${target}.cc CONTENT "")
   add_library(${target} OBJECT ${CMAKE_BINARY_DIR}/${target}.cc)
   target_compile_options(${target} PRIVATE ${option})
   target_link_libraries(${target} PRIVATE tandem_settings fmt::fmt Threads::Threads)
