@@ -41,7 +41,7 @@ def compare(workload, rounds, binary, environment):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=" ".join(WORKLOADS))
-    parser.add_argument("--rounds", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=32)
     parser.add_argument("--build", type=pathlib.Path, default=FOLDER.parent / "build")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
