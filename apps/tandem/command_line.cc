@@ -208,7 +208,8 @@ void add_train(CLI::App& app, Slots& slots) {
       .add_option("--out", options.out,
                   "The run directory; must not exist or be empty (default: runs/NAME-N)")
       ->type_name("DIR")
-      ->check(not_empty());
+      ->check(not_empty())
+      ->check(is_utf8());
   command.add_flag("--resume", options.resume,
                    "Go on from the newest checkpoint when --out holds a run; else start one there");
   command

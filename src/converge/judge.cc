@@ -70,7 +70,7 @@ Verdict judge(const Criteria& criteria, const Question& question) {
     verdict.reason = std::move(*why);
   } else if (question.step >= question.steps) {
     verdict.ending = Ending::kFinished;
-    verdict.reason = fmt::format("{} steps done", question.steps);
+    verdict.reason = fmt::format("{} step{} done", question.steps, question.steps == 1 ? "" : "s");
   }
   return verdict;
 }

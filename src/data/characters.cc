@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "data/limits.h"
-#include "data/utf8.h"
 
 namespace tandem::data {
 namespace {

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <set>
 
+#include "base/utf8.h"
 #include "data/limits.h"
-#include "data/utf8.h"
 
 namespace tandem::data {
 namespace {

@@ -7,12 +7,12 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "data/characters.h"
 #include "data/idx.h"
 #include "data/npy.h"
 #include "data/source_kinds.h"
 #include "data/table.h"
-#include "data/utf8.h"
 
 namespace tandem::data {
 namespace {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/utf8.h"
 #include "data/limits.h"
-#include "data/utf8.h"
 
 namespace tandem::data {
 namespace {

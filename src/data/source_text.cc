@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "data/characters.h"
 #include "data/limits.h"
 #include "data/memory.h"
 #include "data/source_kinds.h"
-#include "data/utf8.h"
 
 namespace tandem::data {
 namespace {

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "data/limits.h"
-#include "data/utf8.h"
 
 namespace tandem::data {
 namespace {

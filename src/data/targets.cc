@@ -8,8 +8,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/utf8.h"
 #include "data/limits.h"
-#include "data/utf8.h"
 
 namespace tandem::data {
 namespace {

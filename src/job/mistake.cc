@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/utf8.h"
 
 namespace tandem::job {
 namespace {
@@ -30,28 +31,16 @@ std::size_t columns_of(char32_t c) {
   return wide ? 2 : 1;
 }
 
-bool is_continuation(char c) {
-  return (static_cast<unsigned char>(c) & 0xc0U) == 0x80;
-}
-
 // Takes the first code point off `text`. Bytes that are not UTF-8 and control characters become
 // `?`: a job file must not steer the terminal.
 Glyph take_glyph(std::string_view& text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  const std::size_t size = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  bool valid = first < 0x80 || (first >= 0xc2 && first <= 0xf4 && text.size() >= size);
-  for (std::size_t i = 1; valid && i < size; ++i) valid = is_continuation(text[i]);
-  const std::string_view bytes = text.substr(0, valid ? size : 1);
+  const CodePoint point = decode_utf8(text);
+  const std::string_view bytes = text.substr(0, static_cast<std::size_t>(std::max(point.bytes, 1)));
   text.remove_prefix(bytes.size());
-  if (!valid) return {"?"};
-  if (size == 1) {
-    if (first == '\t') return {std::string_view("    ", kTabWidth), kTabWidth};
-    return first < 0x20 || first == 0x7f ? Glyph{"?"} : Glyph{bytes};
-  }
-  char32_t point = first & (0xffU >> (size + 1));
-  for (char c : bytes.substr(1)) point = (point << 6) | (static_cast<unsigned char>(c) & 0x3fU);
-  if (point < 0xa0) return {"?"};  // C1 controls.
-  return {bytes, columns_of(point)};
+  if (point.value == U'\t') return {std::string_view("    ", kTabWidth), kTabWidth};
+  const bool control = point.value < 0x20 || (point.value >= 0x7f && point.value < 0xa0);
+  if (point.bytes == 0 || control) return {"?"};
+  return {bytes, columns_of(point.value)};
 }
 
 std::vector<Glyph> glyphs_of(std::string_view text) {

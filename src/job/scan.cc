@@ -6,28 +6,12 @@
 #include <string>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace tandem::job {
 namespace {
 
 constexpr int kMostKeyParts = 16;
-
-// Bytes of the code point at the start of `text`, or 0 when it is not UTF-8.
-std::size_t code_point_size(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4) return 0;
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) return 0;
-  }
-  const bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
-  const bool surrogate = first == 0xed && byte(1) >= 0xa0;
-  const bool too_large = first == 0xf4 && byte(1) >= 0x90;
-  return overlong || surrogate || too_large ? 0 : size;
-}
 
 class Scan {
  public:
@@ -50,7 +34,7 @@ class Scan {
  private:
   // Goes one code point on; false when it is none.
   bool advance() {
-    const std::size_t size = code_point_size(rest_);
+    const auto size = static_cast<std::size_t>(decode_utf8(rest_).bytes);
     if (size == 0) {
       fail("the text is not UTF-8", "save it as UTF-8");
       return false;
@@ -71,7 +55,7 @@ class Scan {
   void take_plain(char c) {
     const bool blank = c == ' ' || c == '\t' || c == '\n' || c == '\r';
     if (!blank && (c <= ' ' || c > '~')) {
-      if (code_point_size(rest_) != 0) {
+      if (decode_utf8(rest_).bytes != 0) {
         fail("a character that may not stand here",
              "outside of quotes only letters, digits and ASCII signs may stand");
         return;

@@ -1,5 +1,5 @@
 // clang-format off
-// Sources: src/data/csv.cc src/data/table.cc src/data/targets.cc src/data/features.cc src/data/array.cc src/data/utf8.cc src/base/check.cc src/base/result.cc src/base/text.cc
+// Sources: src/data/csv.cc src/data/table.cc src/data/targets.cc src/data/features.cc src/data/array.cc src/base/utf8.cc src/base/check.cc src/base/result.cc src/base/text.cc
 // Links: -lfmt
 // clang-format on
 //

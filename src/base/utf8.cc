@@ -1,6 +1,6 @@
-#include "data/utf8.h"
+#include "base/utf8.h"
 
-namespace tandem::data {
+namespace tandem {
 namespace {
 
 struct Lead {
@@ -49,4 +49,4 @@ std::string_view without_mark(std::string_view text) {
   return text;
 }
 
-}  // namespace tandem::data
+}  // namespace tandem

@@ -1,10 +1,11 @@
 // UTF-8, strictly: no overlong forms, no surrogates, nothing above U+10FFFF. Pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-namespace tandem::data {
+namespace tandem {
 
 inline constexpr std::int64_t kCodePoints = 0x110000;
 
@@ -22,4 +23,4 @@ std::size_t first_not_utf8(std::string_view text);
 // The text without the byte order mark that some editors put before it.
 std::string_view without_mark(std::string_view text);
 
-}  // namespace tandem::data
+}  // namespace tandem
