@@ -60,6 +60,39 @@ void store(float* to, Vector value) {
 
 constexpr int kTileColumns = 2 * kLanes;
 
+// Four rows of a tile become the same four places in each of its columns.
+void store_four_turned(const float* rows, float* to, std::int64_t column_step) {
+  for (int j = 0; j < kTileColumns; j += 4) {
+    __m128 a = _mm_loadu_ps(rows + j), b = _mm_loadu_ps(rows + kTileColumns + j),
+           c = _mm_loadu_ps(rows + 2 * kTileColumns + j),
+           d = _mm_loadu_ps(rows + 3 * kTileColumns + j);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_storeu_ps(to + j * column_step, a);
+    _mm_storeu_ps(to + (j + 1) * column_step, b);
+    _mm_storeu_ps(to + (j + 2) * column_step, c);
+    _mm_storeu_ps(to + (j + 3) * column_step, d);
+  }
+}
+
+// The same with two rows.
+void store_two_turned(const float* rows, float* to, std::int64_t column_step) {
+  for (int j = 0; j < kTileColumns; j += 4) {
+    const __m128 a = _mm_loadu_ps(rows + j), b = _mm_loadu_ps(rows + kTileColumns + j);
+    const __m128 low = _mm_unpacklo_ps(a, b), high = _mm_unpackhi_ps(a, b);
+    _mm_storel_pi(reinterpret_cast<__m64*>(to + j * column_step), low);
+    _mm_storeh_pi(reinterpret_cast<__m64*>(to + (j + 1) * column_step), low);
+    _mm_storel_pi(reinterpret_cast<__m64*>(to + (j + 2) * column_step), high);
+    _mm_storeh_pi(reinterpret_cast<__m64*>(to + (j + 3) * column_step), high);
+  }
+}
+
+template <int Rows>
+void store_turned(const float* rows, float* to, std::int64_t column_step) {
+  int r = 0;
+  for (; r + 4 <= Rows; r += 4) store_four_turned(rows + r * kTileColumns, to + r, column_step);
+  for (; r + 2 <= Rows; r += 2) store_two_turned(rows + r * kTileColumns, to + r, column_step);
+}
+
 // Rows is a constant and its loops are unrolled so that the sums stay in registers.
 template <int Rows>
 void multiply_tile(const TileRow& row, const float* panel, float* to, std::int64_t columns) {
@@ -118,6 +151,10 @@ void multiply_tile(const TileRow& row, const float* panel, float* to, std::int64
   for (int r = 0; r < Rows; ++r) {
     store(spilled[r], sums[r][0]);
     store(spilled[r] + kLanes, sums[r][1]);
+  }
+  if constexpr (Rows % 2 == 0) {
+    if (columns == kTileColumns && row.to_row_step == 1)
+      return store_turned<Rows>(spilled[0], to, row.to_column_step);
   }
   for (std::int64_t j = 0; j < columns; ++j) {
     for (int r = 0; r < Rows; ++r) to[r * row.to_row_step + j * row.to_column_step] = spilled[r][j];

@@ -68,10 +68,6 @@ void copy_rows(const float* from, std::int64_t stride, std::int64_t rows, float*
 void copy_rows(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t floats,
                float* to) {
   switch (floats) {
-    case 6:
-      return copy_rows<6>(from, stride, rows, to);
-    case 12:
-      return copy_rows<12>(from, stride, rows, to);
     case 16:
       return copy_rows<16>(from, stride, rows, to);
     case 32:
@@ -98,19 +94,31 @@ void pack_panel(Matrix b, std::int64_t depth, std::int64_t wide, std::int64_t wi
   }
 }
 
+// Sizes known to the compiler, as above. Row after row, so that each line is read once.
+template <std::int64_t Height>
+void pack_whole_panels(const float* from, std::int64_t stride, std::int64_t panels,
+                       std::int64_t depth, float* to) {
+  for (std::int64_t k = 0; k < depth; ++k) {
+    for (std::int64_t i = 0; i < panels; ++i) {
+      std::memcpy(to + (i * depth + k) * Height, from + k * stride + i * Height,
+                  Height * sizeof(float));
+    }
+  }
+}
+
 // `rows` rows of a transposed left side from row `begin` on, k-major in panels of `height`.
 void pack_left(Matrix a, std::int64_t begin, std::int64_t rows, std::int64_t depth,
                std::int64_t height, float* to) {
-  for (std::int64_t i = 0; i < rows; i += height) {
-    const float* from = a.data + begin + i;
-    const std::int64_t high = std::min(height, rows - i);
-    if (high == height) {
-      copy_rows(from, a.stride, depth, height, to + i * depth);
-      continue;
-    }
-    for (std::int64_t k = 0; k < depth; ++k)
-      std::copy_n(from + k * a.stride, high, to + i * depth + k * height);
+  const float* const from = a.data + begin;
+  const std::int64_t panels = rows / height, left = rows % height;
+  if (height == avx2::kTileKernel.rows) {
+    pack_whole_panels<6>(from, a.stride, panels, depth, to);
+  } else {
+    pack_whole_panels<12>(from, a.stride, panels, depth, to);
   }
+  const std::int64_t done = panels * height;
+  for (std::int64_t k = 0; k < depth; ++k)
+    std::copy_n(from + done + k * a.stride, left, to + done * depth + k * height);
 }
 
 void multiply_packed(std::int64_t m, std::int64_t n, std::int64_t k, Matrix a, Matrix b, float* c,
