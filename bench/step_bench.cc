@@ -1,6 +1,6 @@
-// Times training steps of the five standard workloads on synthetic data: gather, forward, backward,
-// update. Reads "run STEPS" lines and answers each with a JSON line, so that bench/step.py can
-// alternate it with a peer.
+// Times training steps of the five standard workloads on synthetic data: forward, backward, update,
+// on batches that lie ready in memory, as the peer's do. Reads "run STEPS" lines and answers each
+// with a JSON line, so that bench/step.py can alternate it with a peer.
 //
 //     tandem-bench-step WORKLOAD BATCH [THREADS [LANES]]
 #include <fmt/format.h>
@@ -79,6 +79,17 @@ class SyntheticData final : public data::Dataset {
   std::vector<std::int32_t> tokens_, classes_;
 };
 
+// What these lanes train on in one epoch, in order.
+std::vector<data::Batch> epoch_of(const data::Dataset& data, const job::Job& job,
+                                  collective::LaneRange lanes) {
+  const std::int64_t steps = data.size() / job.train.batch;
+  const data::Sampler sampler(steps * job.train.batch, job.train.batch, job.lanes(), 1);
+  data::Loader loader(data, sampler, {0, steps, lanes.begin, lanes.end}, 0);
+  std::vector<data::Batch> batches;
+  while (const data::LoadedBatch* loaded = loader.next()) batches.push_back(loaded->batch);
+  return batches;
+}
+
 Result<collective::Group> join_from_environment() {
   TANDEM_ASSIGN(const auto options, collective::join_options_from([](const std::string& name) {
                   const char* value = std::getenv(name.c_str());
@@ -125,18 +136,16 @@ int main(int argc, char** argv) {
       job, **model,
       {.parameters = {{0, parameters}}, .buffers = {{0, (*model)->blueprint().buffers}}}, *group);
   if (!stepper.ok()) return fail(stepper.error());
-  // A peer of one thread is not met with a second one that prepares batches.
-  const data::Sampler sampler(data.size() / job.train.batch * job.train.batch, job.train.batch,
-                              job.lanes(), 1);
   const collective::LaneRange lanes = (*stepper)->lanes();
-  data::Loader loader(data, sampler, {0, std::int64_t{1} << 40, lanes.begin, lanes.end}, 0);
+  const std::vector<data::Batch> batches = epoch_of(data, job, lanes);
   std::int64_t step = 0;
+  std::size_t at = 0;
   const auto run = [&](std::int64_t steps) -> double {
     const auto begin = std::chrono::steady_clock::now();
     for (std::int64_t i = 0; i < steps; ++i, ++step) {
       for (std::int64_t lane = lanes.begin; lane < lanes.end; ++lane) {
-        const Status status =
-            (*stepper)->run_lane(loader.next()->batch, step, lane, job.train.batch);
+        const Status status = (*stepper)->run_lane(batches[at], step, lane, job.train.batch);
+        at = (at + 1) % batches.size();
         if (!status.ok()) std::exit(fail(status.error()));
       }
       const auto outcome = (*stepper)->finish_step(step, job.train.optimizer.lr);
