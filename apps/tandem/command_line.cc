@@ -208,8 +208,7 @@ void add_train(CLI::App& app, Slots& slots) {
       .add_option("--out", options.out,
                   "The run directory; must not exist or be empty (default: runs/NAME-N)")
       ->type_name("DIR")
-      ->check(not_empty())
-      ->check(is_utf8());
+      ->check(not_empty());
   command.add_flag("--resume", options.resume,
                    "Go on from the newest checkpoint when --out holds a run; else start one there");
   command

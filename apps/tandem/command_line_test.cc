@@ -120,11 +120,6 @@ TEST(CommandLine, RefusesAnEmptyNameOfWhatToWrite) {
             "--out: must not be empty\nSee `tandem model export --help`");
 }
 
-TEST(CommandLine, RefusesWhatIsNotUtf8) {
-  EXPECT_EQ(complaint({"train", "job.toml", "--out", "run\xff"}),
-            "--out: is not UTF-8 at byte 4\nSee `tandem train --help`");
-}
-
 TEST(CommandLine, SuggestsWhatWasMeant) {
   EXPECT_NE(complaint({"trian", "x.toml"}).find("did you mean `train`"), std::string::npos);
   EXPECT_NE(complaint({"model", "sumary", "x"}).find("did you mean `summary`"), std::string::npos);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/utf8.h"
-
 namespace tandem::cli {
 
 CLI::Validator within(double least, double most) {
@@ -20,14 +18,6 @@ CLI::Validator not_empty() {
   return CLI::Validator(
       [](const std::string& text) { return text.empty() ? "must not be empty" : std::string(); },
       "");
-}
-
-CLI::Validator is_utf8() {
-  const auto check = [](const std::string& text) {
-    const std::size_t bad = first_not_utf8(text);
-    return bad == text.size() ? std::string() : fmt::format("is not UTF-8 at byte {}", bad + 1);
-  };
-  return CLI::Validator(check, "");
 }
 
 }  // namespace tandem::cli

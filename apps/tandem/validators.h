@@ -11,7 +11,4 @@ CLI::Validator within(double least, double most);
 // A name, such as that of a file. An empty one comes from a script whose variable is not set.
 CLI::Validator not_empty();
 
-// A name that reports hold.
-CLI::Validator is_utf8();
-
 }  // namespace tandem::cli

@@ -20,7 +20,7 @@
 namespace tandem::checkpoint {
 
 inline constexpr std::string_view kTrainingFileName = "training.safetensors";
-// In that file's metadata: from where the job's relative paths are taken.
+// In that file's metadata: from where the job's relative paths are taken (checkpoint/path_text.h).
 inline constexpr const char* kBaseDirectory = "tandem.base_directory";
 // And there: what tells epochs from steps.
 inline constexpr const char* kStepsPerEpoch = "tandem.steps_per_epoch";

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "checkpoint/owner.h"
+#include "checkpoint/path_text.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
 #include "cluster/meeting.h"
@@ -25,7 +26,7 @@ Result<fs::path> base_directory_of(const fs::path& checkpoint) {
   TANDEM_ASSIGN(const checkpoint::Safetensors training,
                 checkpoint::parse_safetensors(file.bytes(), path.string()));
   const auto found = training.metadata.find(std::string(checkpoint::kBaseDirectory));
-  if (found != training.metadata.end()) return fs::path(found->second);
+  if (found != training.metadata.end()) return checkpoint::path_from_text(found->second);
   return Error(Code::kCorrupt,
                fmt::format("{} does not say `{}`", path.string(), checkpoint::kBaseDirectory));
 }

@@ -12,6 +12,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/model_file.h"
 #include "checkpoint/owner.h"
+#include "checkpoint/path_text.h"
 #include "checkpoint/store.h"
 #include "data/loader.h"
 #include "train/checkpointer.h"
@@ -157,7 +158,7 @@ class Training {
       checkpointer_.reset();
     } else if (!checkpointer_) {
       checkpoint::Metadata place = {
-          {checkpoint::kBaseDirectory, request_.base_directory.string()},
+          {checkpoint::kBaseDirectory, checkpoint::path_to_text(request_.base_directory)},
           {checkpoint::kStepsPerEpoch, std::to_string(length_.steps_per_epoch)}};
       const auto may_write = [run = request_.run_directory, owner = owner_] {
         return checkpoint::check_owner(run, owner);

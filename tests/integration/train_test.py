@@ -137,6 +137,19 @@ class Train(TandemTest):
         line = json.loads(self.tandem("predict", "run", name, "--json").stdout)
         self.assertEqual((line["file"], len(line["values"])), ("bad\ufffd.csv", 1))
 
+    def test_directories_of_any_name_are_trained_in(self):
+        place = self.scratch / os.fsdecode(b"place\xff")
+        place.mkdir()
+        job = self.job.rename(place / "job.toml")
+        self.tandem("train", job, "--out", place / "run", "train.epochs=1", errors="replace")
+        self.assertEqual(json.loads((place / "run/report.json").read_text())["status"], "finished")
+        self.tandem("resume", place / "run", "train.epochs=2", errors="replace")
+        self.tandem("model", "verify", place / "run", errors="replace")
+        failed = self.tandem("train", job, "--out", place / "other", "data.source=csv", "data.path=none.csv", "data.label=0",
+                             code=3, errors="replace")
+        self.assertIn("none.csv", failed.stderr)
+        self.assertNotIn("not a valid message", failed.stderr)
+
     def test_names_in_files_do_not_command_the_terminal(self):
         self.train_on(f'{i},"{"red" if i % 2 else "blue"}\x1b[2J\t\n"' for i in range(100))
         (self.scratch / "one.csv").write_text("1\n")
