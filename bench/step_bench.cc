@@ -5,6 +5,7 @@
 //     tandem-bench-step WORKLOAD BATCH [THREADS [LANES]]
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -21,11 +22,12 @@ namespace {
 
 constexpr std::int64_t kVocabulary = 96, kContext = 64, kClasses = 10;
 
-// Random numbers as samples.
+// Random numbers as samples: about as many as the peer has, in whole batches.
 class SyntheticData final : public data::Dataset {
  public:
-  explicit SyntheticData(const std::string& workload) {
-    size_ = workload == "gpt" ? 512 : workload == "resnet18" ? 256 : 2048;
+  SyntheticData(const std::string& workload, std::int64_t batch) {
+    const std::int64_t samples = workload == "gpt" ? 512 : workload == "resnet18" ? 256 : 2048;
+    size_ = std::max<std::int64_t>(1, samples / batch) * batch;
     if (workload == "gpt") {
       spec_ = {.input = data::Input::kTokens,
                .shape = {kContext},
@@ -79,11 +81,11 @@ class SyntheticData final : public data::Dataset {
   std::vector<std::int32_t> tokens_, classes_;
 };
 
-// What these lanes train on in one epoch, in order.
-std::vector<data::Batch> epoch_of(const data::Dataset& data, const job::Job& job,
-                                  collective::LaneRange lanes) {
-  const std::int64_t steps = data.size() / job.train.batch;
-  const data::Sampler sampler(steps * job.train.batch, job.train.batch, job.lanes(), 1);
+// What these lanes train on in the first epochs, in order: as many samples as the data has.
+std::vector<data::Batch> batches_of(const data::Dataset& data, const job::Job& job,
+                                    collective::LaneRange lanes) {
+  const std::int64_t steps = data.size() / job.train.batch * job.cluster.workers;
+  const data::Sampler sampler(data.size(), job.train.batch, job.lanes(), 1);
   data::Loader loader(data, sampler, {0, steps, lanes.begin, lanes.end}, 0);
   std::vector<data::Batch> batches;
   while (const data::LoadedBatch* loaded = loader.next()) batches.push_back(loaded->batch);
@@ -118,13 +120,13 @@ int main(int argc, char** argv) {
   const int workers = group->size();
   job::Job job;
   job.model.config.kind = argv[1];
-  job.train.batch = std::strtoll(argv[2], nullptr, 10) * workers;
+  job.train.batch = std::max(1LL, std::strtoll(argv[2], nullptr, 10)) * workers;
   job.cluster.workers = workers;
   job.train.threads = argc > 3 ? std::strtoll(argv[3], nullptr, 10) : 1;
   job.cluster.lanes = (argc > 4 ? std::strtoll(argv[4], nullptr, 10) : 1) * workers;
   job.train.optimizer.lr = 0.01;
   job.train.optimizer.momentum = 0.9;
-  const SyntheticData data(argv[1]);
+  const SyntheticData data(argv[1], job.train.batch);
   auto blueprint = train::blueprint_of(job, data.spec());
   if (!blueprint.ok()) return fail(blueprint.error());
   const std::int64_t parameters = blueprint->parameters;
@@ -137,7 +139,7 @@ int main(int argc, char** argv) {
       {.parameters = {{0, parameters}}, .buffers = {{0, (*model)->blueprint().buffers}}}, *group);
   if (!stepper.ok()) return fail(stepper.error());
   const collective::LaneRange lanes = (*stepper)->lanes();
-  const std::vector<data::Batch> batches = epoch_of(data, job, lanes);
+  const std::vector<data::Batch> batches = batches_of(data, job, lanes);
   std::int64_t step = 0;
   std::size_t at = 0;
   const auto run = [&](std::int64_t steps) -> double {
