@@ -79,6 +79,7 @@ TEST(Judge, EndsAfterTheLastStepWithOrWithoutAnEvaluation) {
   const Verdict last = judge({}, {10, 10, {}, {}});
   EXPECT_EQ(last.ending, Ending::kFinished);
   EXPECT_EQ(last.reason, "10 steps done");
+  EXPECT_EQ(judge({}, {1, 1, {}, {}}).reason, "1 step done");
   EXPECT_EQ(judge({}, {10, 10, {}, Measured{}}).ending, Ending::kFinished);
   EXPECT_EQ(judge({.target = 0.5}, {10, 10, {}, Measured{0.4, {}, {}}}).ending, Ending::kConverged)
       << "why the last step is enough is worth more than that it was the last";

@@ -35,6 +35,12 @@ TEST(Mistake, ShowsControlCharactersAndBrokenBytesAsQuestionMarks) {
   EXPECT_EQ(shown, "?[31m\n  --> a.toml:1:6\n   |\n 1 | a???    b\n   |         ^ ?");
 }
 
+TEST(Mistake, ShowsEveryByteOfACharacterThatIsNone) {
+  const std::string line("a\xed\xa0\x80\x7f\0\xe2\x82", 8);  // A surrogate; one that is cut off.
+  const std::string shown = render(texts_of(line), {{Place::kFile, 1, 1, 1}, "m", ""});
+  EXPECT_EQ(shown, "m\n  --> a.toml:1:1\n   |\n 1 | a???????\n   | ^");
+}
+
 TEST(Mistake, CountsWideAndCombiningCharacters) {
   const std::string shown = render(texts_of("日e\u0301 x"), {{Place::kFile, 1, 5, 1}, "m", ""});
   EXPECT_EQ(shown, "m\n  --> a.toml:1:5\n   |\n 1 | 日e\u0301 x\n   |     ^");

@@ -1,5 +1,5 @@
-// Row-major matrix products through BLAS or oneDNN, whichever is faster for the shape. Leading
-// dimensions let callers work on parts of larger matrices in place.
+// Row-major matrix products through our own tiles, BLAS or oneDNN, whichever is faster for the
+// shape. Leading dimensions let callers work on parts of larger matrices in place.
 #pragma once
 
 #include <cstdint>

@@ -114,6 +114,7 @@ void pack_left(Matrix a, std::int64_t begin, std::int64_t rows, std::int64_t dep
   if (height == avx2::kTileKernel.rows) {
     pack_whole_panels<6>(from, a.stride, panels, depth, to);
   } else {
+    TANDEM_CHECK(height == avx512::kTileKernel.rows);
     pack_whole_panels<12>(from, a.stride, panels, depth, to);
   }
   const std::int64_t done = panels * height;

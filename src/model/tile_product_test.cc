@@ -62,6 +62,11 @@ TEST(TileProduct, IsOneChainOfFusedMultiplyAddsForEveryElement) {
   expect_exact({1031, 127, 129, kNo, kNo});  // An input's gradient.
   expect_exact({64, 512, 512, kNo, kNo});    // Of a thin batch.
   expect_exact({61, 515, 511, kNo, kNo});
+  // Every number of rows that is left over, with tiles of 6 and of 12.
+  for (std::int64_t rows = 97; rows <= 108; ++rows) {
+    expect_exact({64, rows, 176, kNo, kYes});
+    expect_exact({rows, 128, 128, kYes, kNo});
+  }
 }
 
 TEST(TileProduct, LeavesShapesThatItCannotHoldToTheLibraries) {
