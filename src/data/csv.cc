@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <set>
 
 #include "base/utf8.h"
@@ -211,13 +212,27 @@ Result<Csv> parse_csv(std::string_view text, Header header) {
   return CsvReader(without_mark(text)).read(header);
 }
 
-std::optional<double> parse_number(std::string_view cell) {
+namespace {
+
+// What is out of a double's range gives infinity.
+std::optional<double> read_number(std::string_view cell) {
   if (cell.size() > 1 && cell[0] == '+' && cell[1] != '-') cell.remove_prefix(1);
   double number = 0;
   const char* const end = cell.data() + cell.size();
   const auto [stop, error] = std::from_chars(cell.data(), end, number);
-  if (error != std::errc() || stop != end || !is_usable(number)) return std::nullopt;
-  return number;
+  if (stop != end || error == std::errc::invalid_argument) return std::nullopt;
+  return error == std::errc() ? number : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace
+
+std::optional<double> parse_number(std::string_view cell) {
+  const std::optional<double> number = read_number(cell);
+  return number && is_usable(*number) ? number : std::nullopt;
+}
+
+bool looks_like_number(std::string_view cell) {
+  return read_number(cell).has_value();
 }
 
 }  // namespace tandem::data

@@ -51,5 +51,7 @@ Result<Csv> parse_csv(std::string_view text, Header header);
 // The number that a cell is, in the C locale; nothing when it is none or not usable
 // (data/limits.h).
 std::optional<double> parse_number(std::string_view cell);
+// Whether it is written like a number, usable or not.
+bool looks_like_number(std::string_view cell);
 
 }  // namespace tandem::data

@@ -272,6 +272,12 @@ TEST(TextSource, SaysWhatIsWrong) {
   config.path = "short.txt";
   EXPECT_TRUE(fails(load(config, directory.path()), Code::kInvalidArgument,
                     "too few for one sample of 64"));
+  directory.write("long.txt", std::string(200, 'a'));
+  config.path = "long.txt";
+  config.test_path = "short.txt";
+  EXPECT_TRUE(fails(load(config, directory.path()), Code::kInvalidArgument,
+                    "short.txt: the text has 3 characters, too few for one sample of 64"));
+  config.test_path.clear();
   config.path = "bad.txt";
   EXPECT_TRUE(fails(load(config, directory.path()), Code::kInvalidArgument,
                     "bad.txt: the text is not UTF-8 at byte 100"));

@@ -108,6 +108,8 @@ Result<Parts> load_text(const SourceConfig& config, const std::filesystem::path&
                                   : TextRange{validation.last, characters};
   if (WindowSet::count(train, config.context, stride) == 0)
     return too_short(path, "training part", train.last, config.context);
+  if (has_test && WindowSet::count(test, config.context, stride) == 0)
+    return too_short(test_path, "text", test.last, config.context);
   Parts parts;
   parts.spec = spec;
   parts.train = std::make_shared<const WindowSet>(spec, tokens, train, stride);

@@ -41,7 +41,7 @@ Error bad_number(const Csv& csv, std::int64_t row, std::int64_t column) {
 // Numbers when more than half of the cells are: then one that is not is a mistake to be reported.
 bool is_numeric(const Csv& csv, std::int64_t column, std::span<const std::uint32_t> rows) {
   const auto numbers = std::count_if(rows.begin(), rows.end(), [&](std::uint32_t row) {
-    return parse_number(csv.cell(row, column));
+    return looks_like_number(csv.cell(row, column));
   });
   return static_cast<std::size_t>(numbers) * 2 > rows.size();
 }

@@ -110,6 +110,9 @@ TEST(Csv, ParsesNumbersStrictly) {
   for (const char* text : {"", "+", "1x", "nan", "inf", "1e30", "0x10", "1,5", "+-1", " 1"}) {
     EXPECT_FALSE(parse_number(text)) << text;
   }
+  for (const char* text : {"1", "1e30", "-1e999", "nan", "inf"})
+    EXPECT_TRUE(looks_like_number(text)) << text;
+  for (const char* text : {"", "1x", "a", "+"}) EXPECT_FALSE(looks_like_number(text)) << text;
 }
 
 TEST(Table, FindsTheLabel) {
@@ -185,6 +188,25 @@ TEST(Targets, AutoTellsClassesFromValues) {
   std::string many;
   for (int i = 0; i < 101; ++i) many += std::to_string(i) + "\n";
   EXPECT_EQ(labels_of(many, Task::kAuto)->target, Target::kValue);
+}
+
+TEST(Targets, ATextBeforeNumbersMayBeAHeader) {
+  const auto csv = parse_csv("0,1,target\n1,2,0\n3,4,1\n", Header::kAuto);
+  ASSERT_TRUE(csv->header().empty());
+  EXPECT_TRUE(fails(learn_labels(*csv, 2, Task::kAuto), Code::kInvalidArgument,
+                    "the label `target` is a text, where all others are numbers; if the row is a "
+                    "header, set data.header = \"yes\""));
+  const auto classes = parse_csv("1,a\n2,b\n3,1\n", Header::kNo);
+  EXPECT_TRUE(learn_labels(*classes, 1, Task::kAuto).ok());
+}
+
+TEST(Targets, NumbersThatAreTooLargeAreNoClasses) {
+  const auto csv = parse_csv("1,0\n2,1e30\n3,2e30\n", Header::kNo);
+  const auto labelling = learn_labels(*csv, 1, Task::kAuto);
+  ASSERT_TRUE(labelling.ok());
+  EXPECT_EQ(labelling->target, Target::kValue);
+  EXPECT_TRUE(fails(encode_labels(*csv, 1, *labelling), Code::kInvalidArgument,
+                    "the label `1e30` is not a usable number"));
 }
 
 TEST(Targets, NameThePlaceOfABadLabel) {

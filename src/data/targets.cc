@@ -74,6 +74,19 @@ Status check_label_text(const Csv& csv, std::int64_t row, std::int64_t column) {
       fmt::format("{}: the label is not UTF-8; save the file as UTF-8", csv.place(row, column)));
 }
 
+// A header that was not taken for one, because other columns have numbers for names.
+Status check_first_label(const Csv& csv, std::int64_t column) {
+  const auto is_number = [&](std::int64_t row) { return looks_like_number(csv.cell(row, column)); };
+  if (!csv.header().empty() || csv.rows() < 3 || is_number(0)) return {};
+  for (std::int64_t row = 1; row < csv.rows(); ++row) {
+    if (!is_number(row)) return {};
+  }
+  return invalid(
+      fmt::format("{}: the label `{}` is a text, where all others are numbers; if the row is a "
+                  "header, set data.header = \"yes\", else correct it",
+                  csv.place(0, column), csv.cell(0, column).substr(0, 40)));
+}
+
 Result<std::vector<std::string>> learn_class_names(const Csv& csv, std::int64_t column) {
   std::set<std::string_view> distinct;
   for (std::int64_t row = 0; row < csv.rows(); ++row) {
@@ -98,6 +111,8 @@ bool column_looks_like_classes(const Csv& csv, std::int64_t column) {
   for (std::int64_t row = 0; row < csv.rows(); ++row) {
     if (const auto number = parse_number(csv.cell(row, column))) {
       numbers.push_back(*number);
+    } else if (looks_like_number(csv.cell(row, column))) {
+      return false;  // Reported when it is read as a number.
     } else {
       ++texts;
     }
@@ -166,6 +181,7 @@ Result<Labelling> learn_labels(const Csv& csv, std::int64_t column, Task task) {
   if (task == Task::kValues || (task == Task::kAuto && !column_looks_like_classes(csv, column))) {
     labelling.target = Target::kValue;
   } else {
+    TANDEM_TRY(check_first_label(csv, column));
     TANDEM_ASSIGN(labelling.class_names, learn_class_names(csv, column));
   }
   return labelling;
