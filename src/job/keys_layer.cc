@@ -19,7 +19,7 @@ std::vector<Word> layer_words() {
           {"gelu", "the Gaussian error linear unit"},
           {"tanh", "the hyperbolic tangent"},
           {"dropout", "drops activations in training"},
-          {"batchnorm", "normalises each channel over the batch"},
+          {"batchnorm", "normalises each channel over its lane's part of the batch"},
           {"layernorm", "normalises each sample's vector"},
           {"flatten", "an image becomes a vector"},
           {"embedding", "characters become vectors; the first layer for text"},

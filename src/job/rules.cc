@@ -136,6 +136,20 @@ std::optional<Broken> accuracy_needs_classes(const Job& job) {
                 "use \"loss\""};
 }
 
+std::optional<Broken> best_needs_classes(const Job& job) {
+  if (job.checkpoint.best != "accuracy" || job.data.task != "values") return std::nullopt;
+  return Broken{"checkpoint.best", "there is no accuracy where data.task is \"values\"",
+                "use \"loss\""};
+}
+
+std::optional<Broken> accuracy_is_a_fraction(const Job& job) {
+  if (job.train.early_stop_metric != "accuracy" || job.train.early_stop_target <= 1)
+    return std::nullopt;
+  return Broken{"train.early_stop.target",
+                fmt::format("no accuracy is as high as {}", job.train.early_stop_target),
+                "it is a fraction from 0 to 1: 0.95 means 95 %"};
+}
+
 std::optional<Broken> every_worker_has_a_lane(const Job& job) {
   if (job.cluster.lanes == 0 || job.cluster.workers <= job.cluster.lanes) return std::nullopt;
   return Broken{
@@ -192,6 +206,8 @@ std::vector<Rule> rules() {
       {{"train.schedule.min_lr", "train.optimizer.lr"}, schedule_goes_down},
       {{"train.schedule.warmup_steps", "train.steps"}, warmup_ends},
       {{"train.early_stop.metric", "data.task"}, accuracy_needs_classes},
+      {{"checkpoint.best", "data.task"}, best_needs_classes},
+      {{"train.early_stop.target", "train.early_stop.metric"}, accuracy_is_a_fraction},
       {{"cluster.workers", "cluster.lanes"}, every_worker_has_a_lane},
       {{"cluster.min_workers", "cluster.workers"}, fewest_workers_are_not_more},
       {{"cluster.max_workers", "cluster.workers", "cluster.lanes"}, most_workers_have_lanes},

@@ -2,10 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "converge/judge.h"
 #include "data/loader.h"
 
 namespace tandem::train {
+namespace {
+
+// Whether a batch-norm has one number a sample and channel.
+bool normalises_vectors(const arch::Block& block) {
+  bool vector = block.input_shape.size() == 1;
+  for (const arch::Layer& layer : block.layers) {
+    if (layer.kind == arch::LayerKind::kBatchNorm && vector) return true;
+    vector = vector || layer.kind == arch::LayerKind::kFlatten ||
+             layer.kind == arch::LayerKind::kGlobalAvgPool;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<Misfit> misfit_of_lanes(const job::Job& job, const arch::Blueprint& blueprint) {
+  if (job.train.batch / job.lanes() > 1) return std::nullopt;
+  if (!std::any_of(blueprint.blocks.begin(), blueprint.blocks.end(), normalises_vectors))
+    return std::nullopt;
+  return Misfit{job.lanes() > 1 ? "cluster.lanes" : "train.batch",
+                fmt::format("batchnorm needs two samples or more, and {} lanes that share a batch "
+                            "of {} have one; use a larger batch or layernorm",
+                            job.lanes(), job.train.batch)};
+}
 
 // Probabilities are what binary cross entropy is told.
 std::optional<Misfit> misfit_of_targets(const job::Train& recipe, const data::Parts& parts) {
@@ -47,10 +73,15 @@ std::optional<Misfit> misfit_of_length(const job::Train& recipe, const Length& l
                                    "the first, at step {}",
                                    length.total_steps, first)};
   }
-  if (early && recipe.early_stop_metric == "accuracy" &&
-      parts.spec.target == data::Target::kValue) {
+  return std::nullopt;
+}
+
+std::optional<Misfit> misfit_of_metric(const job::Job& job, const data::Spec& spec) {
+  if (spec.target != data::Target::kValue) return std::nullopt;
+  if (converge::criteria_of(job.train).any() && job.train.early_stop_metric == "accuracy")
     return Misfit{"train.early_stop.metric", "numbers have no accuracy; use metric = \"loss\""};
-  }
+  if (job.checkpoint.best == "accuracy")
+    return Misfit{"checkpoint.best", "numbers have no accuracy; use \"loss\""};
   return std::nullopt;
 }
 

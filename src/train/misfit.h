@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "arch/arch.h"
 #include "data/dataset.h"
 #include "job/job.h"
 #include "train/recipe.h"
@@ -21,5 +22,11 @@ std::optional<Misfit> misfit_of_targets(const job::Train& recipe, const data::Pa
 // What a schedule or an early stop asks for and does not happen within the run.
 std::optional<Misfit> misfit_of_length(const job::Train& recipe, const Length& length,
                                        const data::Parts& parts);
+
+// Whoever is judged by accuracy where there is none.
+std::optional<Misfit> misfit_of_metric(const job::Job& job, const data::Spec& spec);
+
+// Lanes of one sample where batch-norm needs several.
+std::optional<Misfit> misfit_of_lanes(const job::Job& job, const arch::Blueprint& blueprint);
 
 }  // namespace tandem::train

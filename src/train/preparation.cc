@@ -32,6 +32,7 @@ class Preparation {
     TANDEM_ASSIGN(data::Parts parts, data::load(job_.data, request_.base_directory));
     TANDEM_ASSIGN(arch::Blueprint blueprint, make_blueprint(parts.spec));
     TANDEM_TRY(blame(misfit_of_targets(job_.train, parts)));
+    TANDEM_TRY(blame(misfit_of_lanes(job_, blueprint)));
     TANDEM_ASSIGN(Trainable trainable,
                   blame("model.freeze", trainable_ranges(blueprint, job_.model.freeze)));
     TANDEM_ASSIGN(auto model,
@@ -44,6 +45,7 @@ class Preparation {
     if (!job_.model.freeze.empty()) notes.push_back(frozen(model->blueprint(), trainable));
     Length length = length_of(job_.train, parts.train->size());
     TANDEM_TRY(blame(misfit_of_length(job_.train, length, parts)));
+    TANDEM_TRY(blame(misfit_of_metric(job_, parts.spec)));
     TANDEM_ASSIGN(optim::Schedule schedule,
                   optim::Schedule::create(job_.train.schedule, job_.train.optimizer.lr,
                                           {length.steps_per_epoch, length.total_steps}));

@@ -145,12 +145,13 @@ Result<std::vector<std::string>> start_from(const checkpoint::ModelFile& file,
   }
   model.parameters_changed();
   if (taken.empty()) {
+    const std::string has = file.tensors.empty() ? "none" : file.tensors.front().name;
     return Error(
         Code::kInvalidArgument,
-        fmt::format("no tensor of {} matches this model by name and shape; it has `{}`, "
-                    "the model wants `{}`",
-                    file.path.string(), file.tensors.empty() ? "none" : file.tensors.front().name,
-                    model.blueprint().slots.front().name));
+        fmt::format("no tensor of {} matches this model by name and shape; {}", file.path.string(),
+                    misshapen.empty() ? fmt::format("it has `{}`, the model wants `{}`", has,
+                                                    model.blueprint().slots.front().name)
+                                      : "other shapes: " + misshapen.front()));
   }
   std::vector<std::string> lines = {fmt::format("{} of {} tensors taken from {}: {}", taken.size(),
                                                 model.blueprint().slots.size(), file.path.string(),

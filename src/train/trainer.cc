@@ -252,7 +252,12 @@ class Training {
       TANDEM_TRY(displaced_);
       if (stopping() || has_ended()) break;
       if (regroups_) return {};
-      TANDEM_TRY(one_step(loader, sampler));
+      Status stepped = one_step(loader, sampler);
+      if (!stepped.ok()) {
+        // The run ends here: the report tells how far it came.
+        if (stepped.error().code() == Code::kDiverged && course_.loss_steps > 0) report_progress();
+        return stepped;
+      }
       report_placed();
       const bool epoch_end = course_.step % length_.steps_per_epoch == 0;
       if (epoch_end || course_.step == 1 ||

@@ -59,8 +59,9 @@ class TrainerTest : public ::testing::Test {
     OnePlace place{{}};
     key_.clear();
     OwnJudge judge(request.job.train, collector);
-    TANDEM_TRY(train(request, place, judge, collector, stop_, key_));
+    Status status = train(request, place, judge, collector, stop_, key_);
     messages_ = collector.messages;
+    TANDEM_TRY(status);
     return messages_.back().finished();
   }
 
@@ -124,6 +125,20 @@ TEST_F(TrainerTest, NamesStepAndTensorWhenTrainingDiverges) {
   EXPECT_FALSE(fs::exists(root_ / "a" / "model.safetensors"));
 }
 
+TEST_F(TrainerTest, TellsHowFarItCameBeforeItDiverged) {
+  const auto finished = run("a",
+                            "[model]\nkind = \"softmax\"\n[train]\nepochs = 5\n"
+                            "loss = { kind = \"mse\" }\n"
+                            "optimizer = { kind = \"sgd\", lr = 30 }\n");
+  ASSERT_FALSE(finished.ok());
+  ASSERT_EQ(finished.error().code(), Code::kDiverged) << finished.error().message();
+  const std::int64_t done = messages_.back().progress().step();
+  EXPECT_GT(done, 1);
+  EXPECT_NE(finished.error().message().find(fmt::format("at step {}:", done + 1)),
+            std::string::npos)
+      << finished.error().message();
+}
+
 TEST_F(TrainerTest, StopsWhenAskedAndKeepsTheModel) {
   stop_ = true;
   const auto finished = run("a", kSmall);
@@ -168,6 +183,26 @@ TEST_F(TrainerTest, RefusesAModelThatSharesNothing) {
   const auto finished = run("second", "[model]\nkind = \"softmax\"\ninit_from = \"first\"\n");
   ASSERT_FALSE(finished.ok());
   EXPECT_EQ(finished.error().code(), Code::kInvalidArgument);
+  const auto other = run("third",
+                         "[model]\nkind = \"layers\"\ninit_from = \"first\"\n"
+                         "layers = [\"flatten\", { kind = \"linear\", name = \"fc1\" }]\n");
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().message().find("fc1.weight ([16, 64] there, [10, 64] here)"),
+            std::string::npos)
+      << other.error().message();
+}
+
+TEST_F(TrainerTest, RefusesBatchNormOfLanesWithOneSample) {
+  const std::string vectors =
+      "[model]\nkind = \"layers\"\nlayers = [\"flatten\", \"batchnorm\", \"linear\"]\n";
+  EXPECT_FALSE(run("a", vectors + "[train]\nbatch = 1\nsteps = 2\n").ok());
+  EXPECT_EQ(key_, "train.batch");
+  EXPECT_FALSE(run("b", vectors + "[train]\nbatch = 7\nsteps = 2\n[cluster]\nlanes = 4\n").ok());
+  EXPECT_EQ(key_, "cluster.lanes");
+  EXPECT_TRUE(run("c", vectors + "[train]\nbatch = 8\nsteps = 2\n[cluster]\nlanes = 4\n").ok());
+  const std::string images =
+      "[model]\nkind = \"layers\"\nlayers = [\"batchnorm\", \"flatten\", \"linear\"]\n";
+  EXPECT_TRUE(run("d", images + "[train]\nbatch = 1\nsteps = 2\n").ok());
 }
 
 TEST_F(TrainerTest, PointsAtTheLayerThatDoesNotFit) {

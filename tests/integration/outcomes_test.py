@@ -319,6 +319,8 @@ class Regression(OutcomeTest):
         # What the data is, the job says, or the data itself.
         for run, task in (("told", "values"), ("seen", "auto")):
             self.assertIn("accuracy", self.train(self.job, run, f"data.task={task}", *stop, code=2).stderr)
+            best = self.train(self.job, run + "-best", f"data.task={task}", "checkpoint.best=accuracy", code=2)
+            self.assertIn("accuracy", best.stderr)
 
 
 class Table(OutcomeTest):
