@@ -1,4 +1,7 @@
 // The light program: everything but training itself, without libtorch, so that it starts at once.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -43,7 +46,18 @@ struct Dispatch {
   int operator()(const JobReferenceOptions&) const { return job_reference(); }
 };
 
+// Whoever closed one of the standard descriptors does not want it; a file that got its number would
+// be written into.
+void fill_standard_descriptors() {
+  int number = 0;
+  do {
+    number = ::open("/dev/null", O_RDWR);
+  } while (number >= 0 && number <= STDERR_FILENO);
+  if (number > STDERR_FILENO) ::close(number);
+}
+
 int run(const std::vector<std::string>& arguments) {
+  fill_standard_descriptors();
   // A file that may not grow is an error to handle, not a reason to die.
   std::signal(SIGXFSZ, SIG_IGN);
   const Surroundings around = look_around(TANDEM_VERSION);

@@ -63,6 +63,8 @@ void complete(std::optional<collective::JoinOptions>& place, const job::Job& job
 Result<cluster::RunDirectory> make_directory(const TrainOptions& options,
                                              const cluster::RunRequest& request,
                                              std::optional<cluster::TemporaryRun>& temporary) {
+  if (options.dry_run && !options.out.empty() && !request.resume.has_value())
+    TANDEM_TRY(cluster::RunDirectory::check_free(options.out));
   if (options.dry_run || is_follower(request.place)) {
     TANDEM_ASSIGN(cluster::TemporaryRun created, cluster::TemporaryRun::create());
     temporary.emplace(std::move(created));

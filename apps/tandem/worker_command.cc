@@ -40,10 +40,11 @@ Result<ModelPlace> find_model(const std::string& path, std::span<const std::stri
   const bool is_directory = fs::is_directory(path, error);
   place.file = is_directory ? fs::path(path) / checkpoint::kModelFileName : fs::path(path);
   if (!fs::exists(place.file, error)) {
+    if (error) return system_error(fmt::format("look for {}", place.file.string()), error.value());
     return Error(
         Code::kNotFound,
         is_directory
-            ? fmt::format("there is no {} in {}; did the run finish? Its report.json says so",
+            ? fmt::format("there is no {} in {}; is it the directory of a run that has finished?",
                           checkpoint::kModelFileName, path)
             : fmt::format("{} does not exist; give a .safetensors file or a run directory", path));
   }

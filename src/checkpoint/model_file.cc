@@ -16,10 +16,11 @@ namespace {
 namespace fs = std::filesystem;
 
 Result<fs::path> locate(const fs::path& path) {
-  std::error_code error;  // Any failure to look means that it is not there for us.
+  std::error_code error;
   if (fs::is_directory(path, error)) {
     const fs::path inside = path / kModelFileName;
     if (fs::exists(inside, error)) return inside;
+    if (error) return system_error(fmt::format("look into {}", path.string()), error.value());
     return Error(Code::kNotFound,
                  fmt::format("{} holds no {}; is it the directory of a run that has finished?",
                              path.string(), kModelFileName));

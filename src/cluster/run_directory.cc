@@ -90,22 +90,24 @@ Result<RunDirectory> RunDirectory::create_next(const fs::path& parent, std::stri
                                             parent.string(), stem, kMostAttempts));
 }
 
-Result<RunDirectory> RunDirectory::create_at(const fs::path& path) {
+Status RunDirectory::check_free(const fs::path& path) {
   if (path.empty()) return Error(Code::kInvalidArgument, "--out needs the name of a directory");
-  RunDirectory directory(path);
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (fs::exists(status)) {
-    if (!fs::is_directory(status)) {
-      return Error(Code::kInvalidArgument,
-                   fmt::format("{} exists and is not a directory", path.string()));
-    }
-    const bool empty = fs::is_empty(path, error);
-    if (error) return system_error(fmt::format("list {}", path.string()), error.value());
-    if (!empty) return taken(path);
-  } else {
-    TANDEM_TRY(tandem::create_directories(path));
+  if (!fs::exists(status)) return {};
+  if (!fs::is_directory(status)) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{} exists and is not a directory", path.string()));
   }
+  const bool empty = fs::is_empty(path, error);
+  if (error) return system_error(fmt::format("list {}", path.string()), error.value());
+  return empty ? Status() : Status(taken(path));
+}
+
+Result<RunDirectory> RunDirectory::create_at(const fs::path& path) {
+  TANDEM_TRY(check_free(path));
+  RunDirectory directory(path);
+  TANDEM_TRY(tandem::create_directories(path));
   TANDEM_TRY(claim(directory));
   return directory;
 }

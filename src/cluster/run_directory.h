@@ -25,7 +25,8 @@ class RunDirectory {
   // belong into a file's name become '-'.
   static Result<RunDirectory> create_next(const std::filesystem::path& parent,
                                           std::string_view name);
-  // Exactly `path`, which must not exist or be empty.
+  // Exactly `path`, which must not exist or be empty: check_free() says whether.
+  static Status check_free(const std::filesystem::path& path);
   static Result<RunDirectory> create_at(const std::filesystem::path& path);
 
   // One that a run has made. kNotFound when it is none.

@@ -3,8 +3,9 @@ import json
 import os
 import shutil
 import struct
+import subprocess
 
-from harness import TandemTest, main
+from harness import PATIENCE_S, TandemTest, main
 
 
 def write_npy(path, shape, numbers):
@@ -79,6 +80,15 @@ class Train(TandemTest):
             dry = self.tandem("train", self.job, *mistake, "--dry-run", code=2)
             self.assertIn(dry.stderr.splitlines()[0], whole.stderr)
             shutil.rmtree(self.scratch / "run", ignore_errors=True)
+        (self.scratch / "taken").mkdir()
+        (self.scratch / "taken" / "file").touch()
+        self.assertIn("not empty", self.tandem("train", self.job, "--dry-run", "--out", "taken", code=2).stderr)
+
+    def test_whoever_closes_the_output_does_not_want_it(self):
+        for arguments in (["train", self.job, "--out", "run"], ["eval", "run"], ["model", "verify", "run"]):
+            command = " ".join(map(str, [self.program, *arguments]))
+            subprocess.run(["sh", "-c", command + " >&- 2>&- <&-"], cwd=self.scratch, timeout=PATIENCE_S, check=True)
+        self.assertEqual(self.report("run")["status"], "finished")
 
     def test_quiet_is_quiet(self):
         self.assertEqual(self.tandem("train", self.job, "-q").stderr, "")
