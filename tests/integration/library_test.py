@@ -32,8 +32,8 @@ def build_example(scratch):
     prefix, build = scratch / "prefix", scratch / "build"
     run("cmake", "--install", bin_directory().parent, "--prefix", prefix, "--component", "library")
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-    run("cmake", "-S", EXAMPLE, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-        f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror", *launcher)
+    run("cmake", "-S", EXAMPLE, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None",
+        f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_CXX_FLAGS=-O0 -Wall -Wextra -Werror", *launcher)
     # The scratch directory has another name every time; ccache should not mind.
     run("cmake", "--build", build, env={**os.environ, "CCACHE_BASEDIR": str(scratch)})
     return build / "ddp"
