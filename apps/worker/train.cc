@@ -1,5 +1,7 @@
+#include <array>
 #include <atomic>
 #include <csignal>
+#include <cstddef>
 
 #include "base/file.h"
 #include "commands.h"
@@ -49,11 +51,24 @@ class NodeReporter final : public train::Reporter {
   Status status_;
 };
 
+// Products of matrices in oneDNN keep numbers below the stack pointer, where the kernel would write
+// what a handler needs: handlers run on a stack of their own. This thread computes, and it is the
+// one that gets the signals of the process.
+void handle(int number, struct sigaction action) {
+  alignas(64) static std::array<std::byte, 65536> memory;
+  stack_t stack{};
+  stack.ss_sp = memory.data();
+  stack.ss_size = memory.size();
+  ::sigaltstack(&stack, nullptr);
+  action.sa_flags |= SA_ONSTACK;
+  ::sigaction(number, &action, nullptr);
+}
+
 // From now on SIGTERM asks to stop.
 void take_orders() {
   struct sigaction action {};
   action.sa_handler = [](int) { stop_asked = true; };
-  ::sigaction(SIGTERM, &action, nullptr);
+  handle(SIGTERM, action);
 }
 
 // The node's does, nobody else's.
@@ -64,7 +79,7 @@ void take_orders_of_node() {
     if (info->si_pid != ::getppid()) return leave();
     stop_asked = true;
   };
-  ::sigaction(SIGTERM, &action, nullptr);
+  handle(SIGTERM, action);
 }
 
 Status run(const TrainOptions& options, train::Reporter& reporter, std::string& key) {
