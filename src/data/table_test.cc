@@ -207,6 +207,9 @@ TEST(Targets, NumbersThatAreTooLargeAreNoClasses) {
   EXPECT_EQ(labelling->target, Target::kValue);
   EXPECT_TRUE(fails(encode_labels(*csv, 1, *labelling), Code::kInvalidArgument,
                     "the label `1e30` is not a usable number"));
+  const auto names = parse_csv("1,cat\n2,dog\n3,nan\n", Header::kNo);
+  EXPECT_EQ(learn_labels(*names, 1, Task::kAuto)->class_names,
+            (std::vector<std::string>{"cat", "dog", "nan"}));
 }
 
 TEST(Targets, NameThePlaceOfABadLabel) {

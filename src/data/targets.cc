@@ -108,18 +108,19 @@ Result<std::vector<std::string>> learn_class_names(const Csv& csv, std::int64_t 
 bool column_looks_like_classes(const Csv& csv, std::int64_t column) {
   std::vector<double> numbers;
   std::int64_t texts = 0;
+  bool usable = true;  // One that is not is reported when it is read as a number.
   for (std::int64_t row = 0; row < csv.rows(); ++row) {
     if (const auto number = parse_number(csv.cell(row, column))) {
       numbers.push_back(*number);
     } else if (looks_like_number(csv.cell(row, column))) {
-      return false;  // Reported when it is read as a number.
+      usable = false;
     } else {
       ++texts;
     }
   }
   // As with inputs, the majority decides what the column is, so that a stray text among numbers is
   // reported.
-  return texts * 2 >= csv.rows() || look_like_classes(numbers);
+  return texts * 2 >= csv.rows() || (usable && look_like_classes(numbers));
 }
 
 }  // namespace
