@@ -1,30 +1,21 @@
 // The handshake of a new connection: both sides prove that they know the cluster's secret before
-// anything else of theirs is looked at. net/hello.h has the messages and the reasoning. Owned by
-// the Listener or Link that made it; belongs to the thread of its Loop.
+// anything else of theirs is looked at (net/greeter.h). Owned by the Listener or Link that made it;
+// belongs to the thread of its Loop.
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "base/result.h"
-#include "net/crypto.h"
-#include "net/hello.h"
+#include "net/greeter.h"
 #include "net/loop.h"
 #include "net/secret.h"
 #include "net/stream.h"
 
 namespace tandem::net {
-
-// The keys of a connection's two directions.
-struct Keys {
-  Key sends;
-  Key receives;
-};
 
 class Handshake : public std::enable_shared_from_this<Handshake> {
  public:
@@ -50,21 +41,9 @@ class Handshake : public std::enable_shared_from_this<Handshake> {
   const std::shared_ptr<Stream>& stream() const { return stream_; }
 
  private:
-  using Next = void (Handshake::*)(std::string_view message);
-
-  void open();
-  void expect(Next next);
+  void take(Greeter::Turn turn);
   void receive();
-  void send(std::string bytes, std::function<void()> next);
   void flush(std::function<void()> next);
-  void take_hello_of_who_connects(std::string_view message);
-  void take_hello_of_who_listens(std::string_view message);
-  void take_proof_of_who_connects(std::string_view message);
-  void take_proof_of_who_listens(std::string_view message);
-  void learn(std::string_view their_hello, const Hello& hello);
-  Digest proof(Role role) const;
-  // Tells the peer, then fails.
-  void reject(Reason reason, std::string before = {});
   void fail(Error error);
   void finish(Result<Keys> result);
 
@@ -77,13 +56,9 @@ class Handshake : public std::enable_shared_from_this<Handshake> {
   Done done_;
   bool silent_ = true;
 
-  Next next_ = nullptr;
+  std::optional<Greeter> greeter_;
   std::string input_;
   std::string output_;
-  HelloBytes our_hello_{};
-  std::string nonces_;  // Of who connects, then of who listens.
-  std::string hellos_;  // Likewise.
-  std::uint16_t their_version_ = 0;
 };
 
 }  // namespace tandem::net
