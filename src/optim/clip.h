@@ -2,7 +2,9 @@
 // and clip_grad_norm_ do. Sums have a fixed order. Pure functions.
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <vector>
 
 #include "optim/config.h"
 #include "optim/range.h"
@@ -24,6 +26,18 @@ void clip_by_value(std::span<float> gradients, const ClipConfig& config,
 // `trainable` are not counted.
 Clipping clip_by_norm(std::span<const float> gradients, const ClipConfig& config,
                       std::span<const Range> trainable);
+
+// The squares of a norm are summed block by block of the vector, so that whoever holds whole blocks
+// can sum its own: the norm has the same bits however the vector is cut between them.
+inline constexpr std::size_t kSquaresBlock = 1024;
+
+// Adds one number for each block that floats [begin, begin + gradients.size()) of the vector touch:
+// the sum of squares of its trained gradients. REQUIRES: ranges count from the vector's start.
+void add_squares(std::span<const float> gradients, std::size_t begin,
+                 std::span<const Range> trainable, std::vector<double>& squares);
+
+// What the sum of all blocks' squares, added in their order, says.
+Clipping clipping_of(double squares, const ClipConfig& config);
 
 // Clips by value and by norm in place; returns the norm. One pass more than the two
 // above and a scaled step.
