@@ -1,22 +1,11 @@
 #include "group.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <cstdlib>
 
+#include "collective/host.h"
 #include "collective/shm_engine.h"
 
 namespace tandem::worker {
-namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
-}
-
-}  // namespace
-
 std::string token() {
   const char* value = std::getenv("TANDEM_TOKEN");
   return value == nullptr ? "" : value;
@@ -35,7 +24,8 @@ Result<collective::Group> join_group(const GroupOptions& options) {
   TANDEM_ASSIGN(collective::Arena arena, collective::Arena::adopt(options.arena));
   collective::Membership membership;
   membership.rank = options.join.rank;
-  membership.members.assign(static_cast<std::size_t>(options.join.size), {host_name(), 0});
+  membership.members.assign(static_cast<std::size_t>(options.join.size),
+                            {collective::host_name(), 0});
   TANDEM_ASSIGN(auto engine, collective::make_shm_engine(
                                  std::make_shared<const collective::Arena>(std::move(arena)),
                                  std::move(membership), collective::deadline_after(patience)));

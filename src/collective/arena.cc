@@ -13,10 +13,15 @@
 namespace tandem::collective {
 namespace {
 
-Status grow(int fd, std::size_t size) {
+Result<std::size_t> size_of_file(int fd) {
   struct stat facts {};
   if (::fstat(fd, &facts) != 0) return system_error("look at shared memory", errno);
-  if (static_cast<std::size_t>(facts.st_size) >= size) return {};
+  return static_cast<std::size_t>(facts.st_size);
+}
+
+Status grow(int fd, std::size_t size) {
+  TANDEM_ASSIGN(const std::size_t now, size_of_file(fd));
+  if (now >= size) return {};
   // posix_fallocate extends and never shrinks, so two ranks that grow at once do no harm; it also
   // finds out now that memory is out, where a later write would be a SIGBUS.
   int error = EINTR;
@@ -59,6 +64,10 @@ Result<Arena> Arena::open(const std::string& path) {
 
 std::string Arena::path() const {
   return fmt::format("/proc/{}/fd/{}", ::getpid(), file_.get());
+}
+
+Result<std::size_t> Arena::size() const {
+  return size_of_file(file_.get());
 }
 
 Result<Mapping> Arena::map(std::size_t offset, std::size_t size) const {

@@ -44,6 +44,9 @@ class Arena {
   // For processes of the same user on this host.
   std::string path() const;
 
+  // How large it is now.
+  Result<std::size_t> size() const;
+
   // Maps `size` bytes from `offset` on, growing the file if need be. kOutOfSpace when memory is
   // out. REQUIRES: the offset is a multiple of kPage.
   Result<Mapping> map(std::size_t offset, std::size_t size) const;

@@ -1,15 +1,14 @@
 #include "collective/join.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <sstream>
 
 #include "collective/gloo_engine.h"
+#include "collective/host.h"
 #include "collective/mpi_engine.h"
 #include "collective/shm_engine.h"
 #include "collective/store.h"
@@ -24,24 +23,6 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 
 std::string text_of(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
-}
-
-// Ranks with the same words can share memory: same boot of the same kernel, same processes in
-// sight, same network (so that a container or namespace of its own counts as a host), same user.
-std::string host_identity() {
-  std::string boot = "unknown";
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  const auto inode = [](const char* path) {
-    struct stat facts {};
-    return ::stat(path, &facts) == 0 ? static_cast<unsigned long>(facts.st_ino) : 0UL;
-  };
-  return fmt::format("{} {} {} {}", boot, inode("/proc/self/ns/pid"), inode("/proc/self/ns/net"),
-                     ::getuid());
 }
 
 bool is_loopback(std::string_view address) {
