@@ -1,0 +1,113 @@
+// A worker's end of its parameter servers, for one generation: pushes what the worker computed,
+// piece by piece as backward gets there, and takes what the servers made of it. On a server's host
+// nothing is copied on the way there: the server reads the partial sums where backward wrote them.
+//
+// After an error the client is of no more use, and the step must be dropped. Belongs to one thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "collective/arena.h"
+#include "collective/engine.h"
+#include "collective/membership.h"
+#include "net/address.h"
+#include "ps/connection.h"
+#include "ps/plan.h"
+
+namespace tandem::ps {
+
+using collective::Deadline;
+
+enum class Sharing : std::uint8_t { kWhereItCan, kNever };
+
+struct ClientConfig {
+  std::vector<net::Endpoint> servers;
+  std::string token;
+  Plan plan;
+  int worker = 0;    // Our rank.
+  std::string name;  // What messages call us: "worker 2 (pid 71 on node-b)".
+  Sharing sharing = Sharing::kWhereItCan;
+};
+
+// The arrays of a state: the parameters, then the optimizer's.
+using Arrays = std::vector<std::span<float>>;
+
+class Client {
+ public:
+  // Connects to all servers; tries again until the deadline while one does not listen yet.
+  static Result<std::unique_ptr<Client>> connect(ClientConfig config, Deadline deadline);
+  ~Client();
+
+  // Whether every server has the state after `step` of the slice that is now its own.
+  bool all_have(std::int64_t step) const;
+  // Whether the servers together have the state after `step`, of whatever slices.
+  bool can_fetch(std::int64_t step) const;
+  // Takes the state after `step` from the servers. Arrays are whole vectors of parameters.
+  Status fetch(std::int64_t step, const Arrays& into, Deadline deadline);
+  // Gives it to them.
+  Status load(std::int64_t step, const Arrays& from, Deadline deadline);
+  // The servers go on from it. One worker calls these four, before any worker pushes.
+  Status use(std::int64_t step, Deadline deadline);
+
+  // As those of collective::Reducer: the memory of this worker's partial sums, ours to write until
+  // they are pushed, and again after finish().
+  std::size_t partials() const { return partials_.size(); }
+  std::span<float> partial(std::size_t index) { return partials_[index].memory; }
+
+  // The step after `steps_done` begins.
+  void begin(std::int64_t steps_done, double lr);
+  // The next `count` buckets are complete in every partial sum: pushes them.
+  Status ready(std::size_t count);
+  // Waits for all results. They are then to be read by result().
+  Status finish(Deadline deadline);
+  // Floats of the vector: parameters, and sums behind them. As many from at.begin on as lie
+  // together, not beyond at.end.
+  std::span<const float> result(const Bucket& at) const;
+  // What the servers said of the step that was finished.
+  double norm() const { return norm_; }
+  bool is_finite() const { return finite_; }
+
+  bool shares_memory() const;  // With every server.
+  collective::Traffic traffic() const;
+
+ private:
+  class ServerEnd;
+  struct OwnPartial {
+    std::uint32_t number = 0;  // Among all workers'.
+    std::span<float> memory;
+  };
+
+  explicit Client(ClientConfig config);
+
+  Status make_memory();
+  Status open(Deadline deadline);
+  template <typename Done>
+  Status await(Done done, const std::string& what, Deadline deadline);
+  Result<bool> turn_all();
+  void sleep(std::chrono::milliseconds at_most);
+  Status answer_norms();
+
+  const ClientConfig config_;
+  std::unique_ptr<collective::Arena> arena_;
+  collective::Mapping memory_;
+  std::vector<OwnPartial> partials_;
+  std::vector<std::unique_ptr<ServerEnd>> servers_;
+  std::vector<float> received_;  // Results of servers that share no memory.
+
+  // Of the step.
+  std::int64_t step_ = 0;
+  double lr_ = 0;
+  std::size_t buckets_ready_ = 0;
+  double norm_ = 0;
+  bool finite_ = true;
+  bool scaled_ = false;
+};
+
+}  // namespace tandem::ps

@@ -1,0 +1,212 @@
+#include "ps/connection.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace tandem::ps {
+namespace {
+
+// Messages that one system call sends at most.
+constexpr std::size_t kGather = 32;
+// What is received in one turn at most, so that one peer cannot keep the others waiting.
+constexpr std::size_t kFairBytes = std::size_t{4} << 20;
+
+}  // namespace
+
+Connection::Connection(Descriptor socket, std::string peer)
+    : socket_(std::move(socket)), peer_(std::move(peer)) {}
+
+void Connection::send(const Header& header, std::span<const std::byte> payload) {
+  Header full = header;
+  full.bytes = payload.size();
+  const bool hot = header.kind == Kind::kPush || header.kind == Kind::kResult;
+  if (hot && shared_ && is_own(payload)) {
+    full.offset = static_cast<std::uint64_t>(payload.data() - shared_->own.data());
+    sent_bytes_ += payload.size();
+    shared_->waiting.push_back(full);
+    write_ring();
+    return;
+  }
+  queue_.push_back({encode(full), payload, {}});
+}
+
+void Connection::send_text(Header header, std::string payload) {
+  header.bytes = payload.size();
+  queue_.push_back({encode(header), {}, std::move(payload)});
+  Outgoing& last = queue_.back();
+  last.payload = std::as_bytes(std::span(last.text));
+}
+
+void Connection::forget_memory() {
+  shared_.reset();
+  const bool half = sent_of_first_ > 0 && queue_.front().text.empty();
+  if (half) queue_.clear();
+  std::erase_if(queue_,
+                [](const Outgoing& each) { return each.text.empty() && !each.payload.empty(); });
+  if (half) sent_of_first_ = 0;
+}
+
+void Connection::share(const SharedMemory& memory) {
+  shared_.emplace(
+      Shared{RingWriter(*memory.out), RingReader(*memory.in), memory.own, memory.peers, {}});
+}
+
+bool Connection::is_own(std::span<const std::byte> payload) const {
+  const std::span<const std::byte> own = shared_->own;
+  return payload.data() >= own.data() && payload.data() + payload.size() <= own.data() + own.size();
+}
+
+Result<bool> Connection::turn(Receiver& receiver) {
+  bool moved = false;
+  if (shared_) {
+    TANDEM_ASSIGN(moved, read_ring(receiver));
+    moved |= write_ring();
+  }
+  TANDEM_ASSIGN(const bool sent, flush());
+  TANDEM_ASSIGN(const bool received, receive(receiver));
+  return moved || sent || received;
+}
+
+bool Connection::write_ring() {
+  bool wrote = false;
+  while (!shared_->waiting.empty() && shared_->out.write(shared_->waiting.front())) {
+    shared_->waiting.pop_front();
+    wrote = true;
+  }
+  if (wrote && shared_->out.must_wake()) queue_.push_back({encode(Header{}), {}, {}});
+  return wrote;
+}
+
+Result<bool> Connection::read_ring(Receiver& receiver) {
+  bool moved = false;
+  for (std::uint64_t i = 0; i < RingMemory::kSlots && !shared_->in.is_empty(); ++i) {
+    moved = true;
+    TANDEM_ASSIGN(const Header header, shared_->in.read());
+    const std::size_t size = shared_->peers.size();
+    if (header.offset > size || header.bytes > size - header.offset ||
+        header.offset % alignof(float) != 0)
+      return Error(Code::kCorrupt, fmt::format("{} named memory that it does not share", peer_));
+    received_bytes_ += header.bytes;
+    TANDEM_TRY(receiver.message(header, shared_->peers.subspan(header.offset, header.bytes)));
+  }
+  return moved;
+}
+
+Result<bool> Connection::flush() {
+  bool moved = false;
+  while (!queue_.empty()) {
+    std::array<iovec, kGather> parts;
+    std::size_t count = 0;
+    std::size_t skip = sent_of_first_;
+    const auto add = [&](std::span<const std::byte> bytes) {
+      const std::size_t skipped = std::min(skip, bytes.size());
+      skip -= skipped;
+      bytes = bytes.subspan(skipped);
+      if (!bytes.empty()) parts[count++] = {const_cast<std::byte*>(bytes.data()), bytes.size()};
+    };
+    for (const Outgoing& each : queue_) {
+      if (count + 2 > kGather) break;
+      add(each.header);
+      add(each.payload);
+    }
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return moved;
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return lost("send to", errno);
+    moved = true;
+    sent_of_first_ += static_cast<std::size_t>(sent);
+    while (!queue_.empty()) {
+      const std::size_t whole = kHeaderBytes + queue_.front().payload.size();
+      if (sent_of_first_ < whole) break;
+      sent_of_first_ -= whole;
+      sent_bytes_ += queue_.front().payload.size();
+      queue_.pop_front();
+    }
+  }
+  return moved;
+}
+
+Result<bool> Connection::receive(Receiver& receiver) {
+  std::size_t total = 0;
+  while (total < kFairBytes) {
+    // A large payload goes straight to its place; everything else passes through the buffer.
+    const std::span<std::byte> missing = payload_.subspan(received_of_payload_);
+    const bool direct =
+        header_ && input_begin_ == input_end_ && missing.size() >= input_.size() / 2;
+    std::span<std::byte> into = missing;
+    if (!direct) {
+      if (input_begin_ == input_end_) input_begin_ = input_end_ = 0;
+      into = std::span(input_).subspan(input_end_);
+    }
+    const ssize_t got = ::recv(socket_.get(), into.data(), into.size(), MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return total > 0;
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return lost("receive from", errno);
+    if (got == 0) return Error(Code::kPeerLost, fmt::format("{} closed the connection", peer_));
+    total += static_cast<std::size_t>(got);
+    if (direct) {
+      received_of_payload_ += static_cast<std::size_t>(got);
+    } else {
+      input_end_ += static_cast<std::size_t>(got);
+    }
+    TANDEM_TRY(take(receiver));
+  }
+  return true;
+}
+
+// Takes whole messages from the buffer.
+Status Connection::take(Receiver& receiver) {
+  for (;;) {
+    const std::size_t there = input_end_ - input_begin_;
+    if (!header_) {
+      if (there < kHeaderBytes) break;
+      const auto bytes =
+          std::span<const std::byte>(input_).subspan(input_begin_).first<kHeaderBytes>();
+      auto header = parse(bytes);
+      if (!header.ok()) return std::move(header).error().within(peer_);
+      input_begin_ += kHeaderBytes;
+      header_ = *header;
+      received_of_payload_ = 0;
+      payload_ = {};
+      if (header_->bytes > 0) {
+        TANDEM_ASSIGN(payload_, receiver.place(*header_));
+        TANDEM_CHECK(payload_.size() == header_->bytes);
+      }
+      continue;
+    }
+    const std::size_t some = std::min(there, payload_.size() - received_of_payload_);
+    if (some > 0)
+      std::memcpy(payload_.data() + received_of_payload_, input_.data() + input_begin_, some);
+    input_begin_ += some;
+    received_of_payload_ += some;
+    if (received_of_payload_ < payload_.size()) break;
+    const Header header = *header_;
+    header_.reset();
+    received_bytes_ += payload_.size();
+    if (header.kind != Kind::kBell) TANDEM_TRY(receiver.message(header, payload_));
+    payload_ = {};
+    received_of_payload_ = 0;
+  }
+  // What is left is less than a header, or nothing.
+  if (input_begin_ > 0) {
+    std::memmove(input_.data(), input_.data() + input_begin_, input_end_ - input_begin_);
+    input_end_ -= input_begin_;
+    input_begin_ = 0;
+  }
+  return {};
+}
+
+Error Connection::lost(const char* doing, int error) const {
+  Error system = system_error(fmt::format("{} {}", doing, peer_), error);
+  return Error(Code::kPeerLost, system.message());
+}
+
+}  // namespace tandem::ps

@@ -1,0 +1,117 @@
+// One end of a connection between a worker and a parameter server: messages on a socket, and, once
+// both ends share memory, pushes and results in rings whose payload stays where it lies.
+//
+// Nothing here waits: turn() moves what can be moved now. Belongs to one thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "base/result.h"
+#include "ps/message.h"
+#include "ps/ring.h"
+
+namespace tandem::ps {
+
+// Who takes what comes. An Error of either ends the connection.
+class Receiver {
+ public:
+  virtual ~Receiver() = default;
+
+  // Where the payload shall go: memory of header.bytes bytes that stays until message().
+  virtual Result<std::span<std::byte>> place(const Header& header) = 0;
+  // All of it is there: where place() said, or in the peer's memory.
+  virtual Status message(const Header& header, std::span<const std::byte> payload) = 0;
+};
+
+// Memory that both ends map, each its own and the other's.
+struct SharedMemory {
+  RingMemory* out = nullptr;
+  RingMemory* in = nullptr;
+  std::span<const std::byte> own;
+  std::span<const std::byte> peers;
+};
+
+class Connection {
+ public:
+  // `peer` is what errors call the other end: "worker 2 (10.0.0.3:4711)".
+  Connection(Descriptor socket, std::string peer);
+
+  const std::string& peer() const { return peer_; }
+  void set_peer(std::string peer) { peer_ = std::move(peer); }
+  int fd() const { return socket_.get(); }
+
+  // Queues a message. The payload must stay as it is until it was sent, or the connection ends.
+  void send(const Header& header, std::span<const std::byte> payload = {});
+  // The same with a payload of its own.
+  void send_text(Header header, std::string payload);
+
+  // Only texts are still sent, and no shared memory is looked at any more: all of it may go. When a
+  // payload is half sent nothing follows it, and no text either: the peer sees the end.
+  void forget_memory();
+
+  void share(const SharedMemory& memory);
+  bool is_shared() const { return shared_.has_value(); }
+
+  // Sends and receives what it can without waiting; whether that was anything. kPeerLost when the
+  // other end is gone, kCorrupt when it sent what it must not.
+  Result<bool> turn(Receiver& receiver);
+
+  // Only sends.
+  Result<bool> flush();
+
+  // Whether the socket must be writable before turn() can go on.
+  bool has_unsent() const { return !queue_.empty(); }
+  // Before sleeping: false when something has come already.
+  bool doze() { return !shared_ || shared_->in.doze(); }
+  void wake() {
+    if (shared_) shared_->in.wake();
+  }
+
+  std::uint64_t sent_bytes() const { return sent_bytes_; }
+  std::uint64_t received_bytes() const { return received_bytes_; }
+
+ private:
+  struct Outgoing {
+    HeaderBytes header;
+    std::span<const std::byte> payload;
+    std::string text;
+  };
+  struct Shared {
+    RingWriter out;
+    RingReader in;
+    std::span<const std::byte> own, peers;
+    std::deque<Header> waiting;  // For room in the ring.
+  };
+
+  Result<bool> receive(Receiver& receiver);
+  Result<bool> read_ring(Receiver& receiver);
+  bool write_ring();
+  bool is_own(std::span<const std::byte> payload) const;
+  Status take(Receiver& receiver);
+  Error lost(const char* doing, int error) const;
+
+  Descriptor socket_;
+  std::string peer_;
+  std::deque<Outgoing> queue_;
+  std::size_t sent_of_first_ = 0;
+
+  // Bytes that were received and not yet taken: headers and small payloads.
+  std::array<std::byte, 16384> input_;
+  std::size_t input_begin_ = 0, input_end_ = 0;
+  std::optional<Header> header_;  // Its payload is under way.
+  std::span<std::byte> payload_;
+  std::size_t received_of_payload_ = 0;
+
+  std::optional<Shared> shared_;
+  std::uint64_t sent_bytes_ = 0, received_bytes_ = 0;
+};
+
+}  // namespace tandem::ps

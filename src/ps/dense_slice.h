@@ -1,0 +1,96 @@
+// A parameter server's slice of the vector that a job exchanges: parameters with their optimizer's
+// state, and, behind the last parameter, numbers that are only summed (statistics, losses).
+//
+// Two states are kept, that after the last step and that after the one before, because servers and
+// workers that lose somebody in the middle of a step must agree on one that all still have. A step
+// is made in parts, each of which copies what it changes from one to the other: no more memory is
+// moved than by an update in place.
+//
+// Pure arithmetic, with the bits of optim/optimizer.h. Belongs to one thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "optim/config.h"
+#include "optim/optimizer.h"
+#include "optim/range.h"
+#include "ps/pieces.h"
+
+namespace tandem::ps {
+
+struct SliceConfig {
+  Bucket slice;                         // Of the vector.
+  std::size_t parameters = 0;           // The vector's first floats; the rest is only summed.
+  std::vector<optim::Range> trainable;  // Of the vector; ascending.
+  optim::OptimizerConfig optimizer;
+  optim::ClipConfig clip;
+};
+
+class DenseSlice {
+ public:
+  // `memory` holds the results of both states: two times the slice's floats, and must outlive it.
+  // kOutOfSpace when the optimizer's state does not fit.
+  static Result<std::unique_ptr<DenseSlice>> create(SliceConfig config, std::span<float> memory);
+
+  const SliceConfig& config() const { return config_; }
+  std::size_t size() const { return config_.slice.end - config_.slice.begin; }
+  // Floats of it that are parameters.
+  std::size_t parameters() const { return parameters_; }
+
+  // Steps after which there is a state; the newer first.
+  std::vector<std::int64_t> steps() const;
+  // Array 0 are the parameters, the others the optimizer's state.
+  std::size_t arrays() const { return 1 + states_[0].optimizer->state().size(); }
+
+  // Goes on from the state after `step`. kNotFound when there is none.
+  Status use(std::int64_t step);
+  // Floats of an array of the state after `step`, from parameter `begin` of the slice on.
+  // kNotFound when there is no such state, kInvalidArgument when it has not so many.
+  Result<std::span<const float>> fetch(std::int64_t step, std::size_t array, std::size_t begin,
+                                       std::size_t count);
+  // Where load() of a new state puts floats; until use() says that it is whole. The first call with
+  // another step than before forgets everything else.
+  Result<std::span<float>> load(std::int64_t step, std::size_t array, std::size_t begin,
+                                std::size_t count);
+
+  // The step after the last one; then apply() once for each part of the slice, then commit().
+  // REQUIRES: use() was called.
+  void begin(double lr, double gradient_scale = 1);
+  // `at` counts from the slice's begin; `sums` are those of the part and may be changed.
+  optim::Updated apply(const Bucket& at, std::span<float> sums);
+  void commit();
+  // What the part became in the step under way; stays as it is until the step after the next.
+  std::span<const float> result(const Bucket& at) const;
+  // Steps done.
+  std::int64_t step() const { return states_[now_].step; }
+
+ private:
+  struct State {
+    std::int64_t step = -1;  // -1: none.
+    std::span<float> values;
+    std::unique_ptr<optim::Optimizer> optimizer;
+    std::vector<optim::StateTensor> arrays;  // The optimizer's.
+  };
+
+  DenseSlice(SliceConfig config, std::span<float> memory);
+
+  State* find(std::int64_t step);
+  Result<std::span<float>> part(State& state, std::size_t array, std::size_t begin,
+                                std::size_t count) const;
+
+  const SliceConfig config_;
+  const std::size_t parameters_;
+  std::vector<optim::Range> trainable_;  // Of the slice.
+  std::array<State, 2> states_;
+  std::size_t now_ = 0;  // The state that steps go on from.
+  std::optional<std::int64_t> loading_;
+};
+
+}  // namespace tandem::ps

@@ -1,0 +1,78 @@
+// What workers and parameter servers say to each other once both have proved that they know the
+// secret (net/greeter.h). Every message is a header of 64 bytes, little-endian, and a payload:
+//
+//   offset  size  field    meaning
+//        0     4  magic    54 44 50 53, "TDPS"
+//        4     1  version  kMessageVersion; a reader refuses any other
+//        5     1  kind     a Kind
+//        6     2  code     kFailed: a tandem::Code; else 0
+//        8     4  slot     which partial sum, or which array of a slice's state
+//       12     4  reserved 0
+//       16     8  step     steps done when the numbers were computed, signed
+//       24     8  place    which piece of the slice (ps/pieces.h), or from which float on
+//       32     8  bytes    of the payload, at most kMostPayload
+//       40     8  offset   where the payload lies, for peers that share memory
+//       48     8  number   a double: the learning rate, ...
+//       56     8  sequence of the sender's pushes
+//       64     n  payload  raw floats, a protobuf message of wire/ps.proto, or text
+//
+// Between processes that share memory the headers of pushes and results travel in a ring
+// (ps/ring.h), and their payload stays where it lies. docs/wire-format.md says the same for readers
+// of other languages. Plain values; no I/O here.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+
+namespace tandem::ps {
+
+inline constexpr std::uint8_t kMessageVersion = 1;
+inline constexpr std::size_t kHeaderBytes = 64;
+inline constexpr std::uint64_t kMostPayload = std::uint64_t{1} << 24;
+
+enum class Kind : std::uint8_t {
+  kBegin = 1,    // Worker: which job, and how it is cut; a PsBegin.
+  kBegun = 2,    // Server: what it holds; a PsBegun.
+  kUse = 3,      // Worker: go on from the state after `step`.
+  kUsing = 4,    // Server: so it does.
+  kPush = 5,     // Worker: floats of a piece of partial sum `slot`.
+  kResult = 6,   // Server: what became of a piece.
+  kLoad = 7,     // Worker: floats of array `slot` of the state after `step`, from `place` on.
+  kFetch = 8,    // Worker: send me so; `sequence` floats.
+  kState = 9,    // Server: the answer to it.
+  kFailed = 10,  // Either: why this connection ends, as text.
+  kBell = 11,    // Either: look into the ring.
+  kNorms = 12,   // Server: squares of the sums of its slice, as doubles.
+  kScale = 13,   // Worker: what gradients are to be multiplied by, in `number`.
+};
+inline constexpr std::uint8_t kLastKind = 13;
+
+struct Header {
+  Kind kind = Kind::kBell;
+  std::uint16_t code = 0;
+  std::uint32_t slot = 0;
+  std::int64_t step = 0;
+  std::uint64_t place = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;
+  double number = 0;
+  std::uint64_t sequence = 0;
+
+  friend bool operator==(const Header&, const Header&) = default;
+};
+
+using HeaderBytes = std::array<std::byte, kHeaderBytes>;
+
+HeaderBytes encode(const Header& header);
+// kCorrupt or kVersionMismatch when it is none; what it says is then still to be checked.
+Result<Header> parse(std::span<const std::byte, kHeaderBytes> bytes);
+
+// The floats of a payload. REQUIRES: aligned, and whole.
+std::span<const float> floats_of(std::span<const std::byte> payload);
+std::span<const std::byte> bytes_of(std::span<const float> floats);
+
+}  // namespace tandem::ps

@@ -1,0 +1,149 @@
+#include "ps/plan.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace tandem::ps {
+namespace {
+
+constexpr std::uint64_t kMostFloats = std::uint64_t{1} << 40;
+constexpr int kMostMembers = 1 << 12;
+
+Error wrong(const std::string& what) {
+  return Error(Code::kInvalidArgument, "the plan of a worker makes no sense: " + what);
+}
+
+Status check_buckets(const Plan& plan) {
+  // In any order, they cover the vector once.
+  std::size_t covered = 0;
+  for (const Bucket& bucket : plan.buckets) {
+    if (bucket.begin > bucket.end || bucket.end > plan.floats) return wrong("a bucket's edges");
+    covered += bucket.end - bucket.begin;
+  }
+  if (covered != plan.floats) return wrong("buckets that do not cover the vector");
+  std::size_t end = plan.parameters;
+  for (std::size_t i = 0; i + 1 < plan.buckets.size(); ++i) {
+    if (plan.buckets[i].end != end) return wrong("the order of buckets");
+    end = plan.buckets[i].begin;
+  }
+  return {};
+}
+
+Status check_numbers(const Plan& plan) {
+  const optim::OptimizerConfig& optimizer = plan.optimizer;
+  for (const double number :
+       {optimizer.lr, optimizer.momentum, optimizer.beta1, optimizer.beta2, optimizer.epsilon,
+        optimizer.weight_decay, optimizer.l1, plan.clip.norm, plan.clip.value}) {
+    if (!std::isfinite(number) || number < 0) return wrong("a number of the optimizer");
+  }
+  return {};
+}
+
+Status check_lanes(const Plan& plan) {
+  std::int64_t before = 0;
+  for (const std::int64_t end : plan.ends) {
+    if (end <= before) return wrong("a worker without lanes");
+    before = end;
+  }
+  if (plan.ends.empty() || before != plan.lanes) return wrong("lanes that nobody computes");
+  return {};
+}
+
+}  // namespace
+
+wire::PsPlan to_wire(const Plan& plan, std::size_t server, std::size_t servers) {
+  wire::PsPlan message;
+  message.set_generation(plan.generation);
+  message.set_workers(static_cast<int>(plan.workers()));
+  message.set_server(static_cast<int>(server));
+  message.set_servers(static_cast<int>(servers));
+  message.set_floats(plan.floats);
+  message.set_parameters(plan.parameters);
+  for (const Bucket& bucket : plan.buckets) {
+    wire::PsRange& range = *message.add_buckets();
+    range.set_begin(bucket.begin);
+    range.set_end(bucket.end);
+  }
+  for (const optim::Range& trained : plan.trainable) {
+    wire::PsRange& range = *message.add_trainable();
+    range.set_begin(static_cast<std::uint64_t>(trained.begin));
+    range.set_end(static_cast<std::uint64_t>(trained.end));
+  }
+  wire::PsOptimizer& optimizer = *message.mutable_optimizer();
+  optimizer.set_kind(static_cast<int>(plan.optimizer.kind));
+  optimizer.set_lr(plan.optimizer.lr);
+  optimizer.set_momentum(plan.optimizer.momentum);
+  optimizer.set_nesterov(plan.optimizer.nesterov);
+  optimizer.set_beta1(plan.optimizer.beta1);
+  optimizer.set_beta2(plan.optimizer.beta2);
+  optimizer.set_epsilon(plan.optimizer.epsilon);
+  optimizer.set_weight_decay(plan.optimizer.weight_decay);
+  optimizer.set_l1(plan.optimizer.l1);
+  optimizer.set_clip_norm(plan.clip.norm);
+  optimizer.set_clip_value(plan.clip.value);
+  message.set_lanes(plan.lanes);
+  for (const std::int64_t end : plan.ends) message.add_lane_ends(end);
+  return message;
+}
+
+Result<Plan> from_wire(const wire::PsPlan& message) {
+  const bool members = message.workers() > 0 && message.workers() <= kMostMembers &&
+                       message.servers() > 0 && message.servers() <= kMostMembers &&
+                       message.server() >= 0 && message.server() < message.servers();
+  if (!members || message.lane_ends_size() != message.workers()) return wrong("its members");
+  if (message.floats() > kMostFloats || message.parameters() > message.floats())
+    return wrong(fmt::format("{} parameters in {} floats", message.parameters(), message.floats()));
+  Plan plan;
+  plan.generation = message.generation();
+  plan.floats = message.floats();
+  plan.parameters = message.parameters();
+  for (const wire::PsRange& range : message.buckets())
+    plan.buckets.push_back({range.begin(), range.end()});
+  TANDEM_TRY(check_buckets(plan));
+  std::uint64_t last = 0;
+  for (const wire::PsRange& range : message.trainable()) {
+    if (range.begin() < last || range.end() <= range.begin() || range.end() > plan.parameters)
+      return wrong("what is trained");
+    last = range.end();
+    plan.trainable.push_back(
+        {static_cast<std::int64_t>(range.begin()), static_cast<std::int64_t>(range.end())});
+  }
+  const wire::PsOptimizer& optimizer = message.optimizer();
+  if (optimizer.kind() < 0 || optimizer.kind() > static_cast<int>(optim::OptimizerKind::kAdagrad))
+    return wrong("its optimizer");
+  plan.optimizer = {.kind = static_cast<optim::OptimizerKind>(optimizer.kind()),
+                    .lr = optimizer.lr(),
+                    .momentum = optimizer.momentum(),
+                    .nesterov = optimizer.nesterov(),
+                    .beta1 = optimizer.beta1(),
+                    .beta2 = optimizer.beta2(),
+                    .epsilon = optimizer.epsilon(),
+                    .weight_decay = optimizer.weight_decay(),
+                    .l1 = optimizer.l1()};
+  plan.clip = {optimizer.clip_norm(), optimizer.clip_value()};
+  TANDEM_TRY(check_numbers(plan));
+  plan.lanes = message.lanes();
+  plan.ends.assign(message.lane_ends().begin(), message.lane_ends().end());
+  TANDEM_TRY(check_lanes(plan));
+  return plan;
+}
+
+SliceConfig slice_of(const Plan& plan, std::size_t server, std::size_t servers) {
+  return {cut_slices(plan.floats, servers)[server], plan.parameters, plan.trainable, plan.optimizer,
+          plan.clip};
+}
+
+bool is_same_slice(const SliceConfig& a, const SliceConfig& b) {
+  // The rate comes with every step.
+  const auto rule = [](const optim::OptimizerConfig& o) {
+    return std::tuple(o.kind, o.momentum, o.nesterov, o.beta1, o.beta2, o.epsilon, o.weight_decay,
+                      o.l1);
+  };
+  return a.slice.begin == b.slice.begin && a.slice.end == b.slice.end &&
+         a.parameters == b.parameters && a.trainable == b.trainable &&
+         rule(a.optimizer) == rule(b.optimizer) && a.clip.norm == b.clip.norm &&
+         a.clip.value == b.clip.value;
+}
+
+}  // namespace tandem::ps

@@ -1,0 +1,42 @@
+// What the workers and servers of a generation agree on before they exchange anything: how the
+// vector is cut, who computes which lanes, and how the servers update. Comes from a worker, so
+// nothing in it is believed before it was checked. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "collective/tree.h"
+#include "ps/dense_slice.h"
+#include "ps/pieces.h"
+#include "wire/ps.pb.h"
+
+namespace tandem::ps {
+
+// The same at every worker.
+struct Plan {
+  std::uint64_t generation = 0;
+  std::size_t floats = 0;      // Of the vector that is exchanged,
+  std::size_t parameters = 0;  // of which these come first.
+  std::vector<Bucket> buckets;
+  std::vector<optim::Range> trainable;
+  optim::OptimizerConfig optimizer;
+  optim::ClipConfig clip;
+  std::int64_t lanes = 1;
+  collective::LaneEnds ends;  // By worker.
+
+  std::size_t workers() const { return ends.size(); }
+};
+
+wire::PsPlan to_wire(const Plan& plan, std::size_t server, std::size_t servers);
+// kInvalidArgument says what is wrong with it.
+Result<Plan> from_wire(const wire::PsPlan& message);
+
+// What server number `server` of `servers` holds of it.
+SliceConfig slice_of(const Plan& plan, std::size_t server, std::size_t servers);
+// Whether a state that was made for one can go on as the other.
+bool is_same_slice(const SliceConfig& a, const SliceConfig& b);
+
+}  // namespace tandem::ps

@@ -1,0 +1,259 @@
+#include "ps/server.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "net/address.h"
+#include "net/crypto.h"
+
+namespace tandem::ps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// After the last message: looking costs less than sleeping and being woken, which takes tens of
+// microseconds on a virtual machine.
+constexpr std::chrono::microseconds kBusy{200};
+// For last words to a peer that does not read.
+constexpr milliseconds kLastWords{1000};
+
+Result<Descriptor> listen_on(const std::string& address, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const std::string number = std::to_string(port);
+  const int error =
+      ::getaddrinfo(address.empty() ? nullptr : address.c_str(), number.c_str(), &hints, &found);
+  if (error != 0) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("look up {}: {}", address, ::gai_strerror(error)));
+  }
+  int failure = 0;
+  Descriptor socket;
+  for (const addrinfo* each = found; each != nullptr && !socket.is_open(); each = each->ai_next) {
+    Descriptor made(::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int on = 1;
+    ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (made.is_open() && ::bind(made.get(), each->ai_addr, each->ai_addrlen) == 0 &&
+        ::listen(made.get(), SOMAXCONN) == 0) {
+      socket = std::move(made);
+    } else {
+      failure = errno;
+    }
+  }
+  ::freeaddrinfo(found);
+  if (socket.is_open()) return socket;
+  return Error(Code::kInvalidArgument,
+               fmt::format("listen on {}:{}: {}", address, port, std::strerror(failure)));
+}
+
+std::uint16_t port_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  return net::endpoint_of(reinterpret_cast<const sockaddr*>(&address)).port;
+}
+
+}  // namespace
+
+net::Secret secret_of(const std::string& token) {
+  net::Secret secret;
+  secret.bytes = net::derive_key(token, "", "tandem parameter servers");
+  return secret;
+}
+
+// A connection: a stranger at first, then a worker's, at last one that is to end.
+class Server::Peer final : public Receiver {
+ public:
+  Peer(PeerId id, Descriptor socket, std::string address, net::Greeter greeter, Service& service)
+      : id_(id),
+        service_(service),
+        greeter_(std::move(greeter)),
+        connection_(std::move(socket), std::move(address)) {}
+
+  Connection& connection() { return connection_; }
+  bool is_stranger() const { return greeter_.has_value(); }
+  bool is_silent_too_long(Clock::time_point now) const {
+    return (is_stranger() && now - since_ > kGreetingTime) ||
+           (ends_at_ && (now > *ends_at_ || !connection_.has_unsent()));
+  }
+  bool is_ending() const { return ends_at_.has_value(); }
+  void end() {
+    connection_.forget_memory();
+    if (!ends_at_) ends_at_ = Clock::now() + kLastWords;
+  }
+
+  Result<bool> turn() {
+    if (is_stranger()) return greet();
+    // Nothing more is taken from one that is to end.
+    if (is_ending()) return connection_.flush();
+    return connection_.turn(*this);
+  }
+
+  Result<std::span<std::byte>> place(const Header& header) override {
+    return service_.place(id_, header);
+  }
+  Status message(const Header& header, std::span<const std::byte> payload) override {
+    return service_.message(id_, header, payload);
+  }
+
+ private:
+  Result<bool> greet() {
+    // Never more than the message that is due.
+    const ssize_t got = ::recv(connection_.fd(), input_.data() + input_bytes_,
+                               input_.size() - input_bytes_, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (got <= 0) return Error(Code::kPeerLost, "a stranger left without a proof");
+    input_bytes_ += static_cast<std::size_t>(got);
+    if (input_bytes_ < input_.size()) return true;
+    input_bytes_ = 0;
+    net::Greeter::Turn turn = greeter_->take({input_.data(), input_.size()});
+    // A few bytes on a fresh connection always fit.
+    if (!turn.send.empty() && ::send(connection_.fd(), turn.send.data(), turn.send.size(),
+                                     MSG_NOSIGNAL | MSG_DONTWAIT) != std::ssize(turn.send))
+      return Error(Code::kPeerLost, "a stranger left during the greeting");
+    if (!turn.end) return true;
+    if (!turn.end->ok()) return turn.end->error();
+    greeter_.reset();
+    return true;
+  }
+
+  const PeerId id_;
+  Service& service_;
+  std::optional<net::Greeter> greeter_;  // Until it has proved itself.
+  Connection connection_;
+  const Clock::time_point since_ = Clock::now();
+  std::optional<Clock::time_point> ends_at_;
+  std::array<char, net::kHelloBytes> input_;
+  std::size_t input_bytes_ = 0;
+};
+
+Result<std::unique_ptr<Server>> Server::create(const ServerConfig& config) {
+  TANDEM_ASSIGN(Descriptor listener, listen_on(config.address, config.port));
+  const std::uint16_t port = port_of(listener.get());
+  return std::unique_ptr<Server>(new Server(config, std::move(listener), port));
+}
+
+Server::Server(const ServerConfig& config, Descriptor listener, std::uint16_t port)
+    : config_(config),
+      secret_(secret_of(config.token)),
+      listener_(std::move(listener)),
+      port_(port),
+      service_(*this, config.log) {}
+
+Server::~Server() = default;
+
+void Server::turn(milliseconds at_most) {
+  if (serve_all()) {
+    busy_until_ = Clock::now() + kBusy;
+    return;
+  }
+  if (Clock::now() < busy_until_) {
+    ::sched_yield();
+    return;
+  }
+  sleep(at_most);
+}
+
+bool Server::serve_all() {
+  bool moved = false;
+  for (auto& [id, peer] : peers_) {
+    auto turned = peer->turn();
+    if (!turned.ok()) {
+      end(id, turned.error());
+    } else {
+      moved |= *turned;
+    }
+  }
+  remove_ended();
+  return moved;
+}
+
+void Server::sleep(milliseconds at_most) {
+  bool may_sleep = true;
+  entries_.assign(1, {listener_.get(), POLLIN, 0});
+  for (auto& [id, peer] : peers_) {
+    Connection& connection = peer->connection();
+    may_sleep = connection.doze() && may_sleep;
+    const short events = connection.has_unsent() ? POLLIN | POLLOUT : POLLIN;
+    entries_.push_back({connection.fd(), events, 0});
+  }
+  // An interrupted or failed poll only means that everything is looked at now.
+  if (may_sleep) ::poll(entries_.data(), entries_.size(), static_cast<int>(at_most.count()));
+  for (auto& [id, peer] : peers_) peer->connection().wake();
+  if ((entries_[0].revents & POLLIN) != 0) accept_all();
+}
+
+void Server::accept_all() {
+  for (;;) {
+    Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.is_open()) return;
+    const auto strangers = static_cast<std::size_t>(std::count_if(
+        peers_.begin(), peers_.end(), [](const auto& each) { return each.second->is_stranger(); }));
+    auto greeter = net::Greeter::create(net::Role::kListens, secret_);
+    if (strangers >= kMostStrangers || !greeter.ok()) {
+      ++refused_;
+      continue;
+    }
+    const int on = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    const PeerId id = next_++;
+    std::string address = net::peer_of(socket.get());
+    peers_[id] = std::make_unique<Peer>(id, std::move(socket), std::move(address),
+                                        std::move(greeter).value(), service_);
+  }
+}
+
+// A worker that sent what it must not is told why; who is gone is missed by the others.
+void Server::end(PeerId id, const Error& why) {
+  Peer& peer = *peers_.at(id);
+  if (peer.is_ending()) return;
+  const bool stranger = peer.is_stranger();
+  if (stranger || why.code() != Code::kPeerLost) {
+    ++refused_;
+    config_.log(fmt::format("refused {}: {}", peer.connection().peer(), why.message()));
+  }
+  service_.gone(id, why);
+  if (!stranger) {
+    peer.connection().send_text(
+        {.kind = Kind::kFailed, .code = static_cast<std::uint16_t>(why.code())}, why.message());
+  }
+  peer.end();
+}
+
+void Server::remove_ended() {
+  const Clock::time_point now = Clock::now();
+  std::erase_if(peers_, [&](const auto& each) { return each.second->is_silent_too_long(now); });
+}
+
+void Server::send(PeerId to, const Header& header, std::span<const std::byte> payload) {
+  if (const auto peer = peers_.find(to); peer != peers_.end())
+    peer->second->connection().send(header, payload);
+}
+
+void Server::send_text(PeerId to, const Header& header, std::string payload) {
+  if (const auto peer = peers_.find(to); peer != peers_.end())
+    peer->second->connection().send_text(header, std::move(payload));
+}
+
+void Server::share(PeerId with, const SharedMemory& memory) {
+  if (const auto peer = peers_.find(with); peer != peers_.end())
+    peer->second->connection().share(memory);
+}
+
+void Server::close(PeerId id) {
+  if (const auto peer = peers_.find(id); peer != peers_.end()) peer->second->end();
+}
+
+}  // namespace tandem::ps

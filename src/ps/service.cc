@@ -1,0 +1,358 @@
+#include "ps/service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <new>
+
+#include "collective/host.h"
+#include "optim/clip.h"
+
+namespace tandem::ps {
+namespace {
+
+// Floats that are summed and used at a time: they stay in the first-level cache.
+constexpr std::size_t kPart = 2048;
+
+Error unexpected(const Header& header) {
+  return Error(Code::kInvalidArgument, fmt::format("a message of kind {} came where none was due",
+                                                   static_cast<int>(header.kind)));
+}
+
+bool is_whole_floats(const Header& header) {
+  return header.bytes % sizeof(float) == 0;
+}
+
+}  // namespace
+
+Result<Service::Holding> Service::make_holding(const SliceConfig& config, std::size_t floats) try {
+  Holding holding;
+  const std::size_t count = 2 * (config.slice.end - config.slice.begin);
+  TANDEM_ASSIGN(collective::Arena arena, collective::Arena::create());
+  holding.arena = std::make_unique<collective::Arena>(std::move(arena));
+  TANDEM_ASSIGN(holding.memory, holding.arena->map(0, count * sizeof(float)));
+  TANDEM_ASSIGN(
+      holding.slice,
+      DenseSlice::create(config, {reinterpret_cast<float*>(holding.memory.data()), count}));
+  holding.vector_floats = floats;
+  return holding;
+} catch (const std::bad_alloc&) {
+  return Error(Code::kOutOfSpace, fmt::format("a server's slice of {} floats does not fit into "
+                                              "memory; use more servers",
+                                              config.slice.end - config.slice.begin));
+}
+
+Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
+  const auto member = members_.find(peer);
+  switch (header.kind) {
+    case Kind::kBegin:
+    case Kind::kFailed:
+      text_.resize(header.bytes);
+      return std::span(text_);
+    case Kind::kPush: {
+      if (member == members_.end() || !round_) return unexpected(header);
+      TANDEM_TRY(
+          round_->check(header, member->second.worker, holding_ ? holding_->slice->step() : -1));
+      std::vector<float>& memory = member->second.received[header.slot];
+      if (memory.empty()) memory.resize(config_.slice.end - config_.slice.begin);
+      const Piece& piece = round_->pieces()[header.place];
+      return std::as_writable_bytes(
+          std::span(memory).subspan(piece.begin - config_.slice.begin, piece.end - piece.begin));
+    }
+    case Kind::kLoad: {
+      if (member == members_.end() || !is_whole_floats(header)) return unexpected(header);
+      if (!incoming_ && !(holding_ && is_same_slice(holding_->slice->config(), config_))) {
+        TANDEM_ASSIGN(incoming_, make_holding(config_, plan_->floats));
+      }
+      if (header.place < config_.slice.begin) return unexpected(header);
+      TANDEM_ASSIGN(const std::span<float> floats,
+                    incoming_or_held().slice->load(header.step, header.slot,
+                                                   header.place - config_.slice.begin,
+                                                   header.bytes / sizeof(float)));
+      return std::as_writable_bytes(floats);
+    }
+    default:
+      return unexpected(header);
+  }
+}
+
+Status Service::message(PeerId peer, const Header& header, std::span<const std::byte> payload) {
+  if (header.kind == Kind::kBegin) return begin(peer, payload);
+  if (!members_.contains(peer)) return unexpected(header);
+  switch (header.kind) {
+    case Kind::kLoad:
+      return {};
+    case Kind::kUse:
+      return use(peer, header);
+    case Kind::kFetch:
+      return fetch(peer, header);
+    case Kind::kPush:
+      return push(peer, header, payload);
+    case Kind::kScale:
+      return scale(header);
+    case Kind::kFailed:
+      return Error(
+          Code::kPeerLost,
+          fmt::format("{} gave up: {}", members_.at(peer).name,
+                      std::string(reinterpret_cast<const char*>(payload.data()), payload.size())));
+    default:
+      return unexpected(header);
+  }
+}
+
+Status Service::begin(PeerId peer, std::span<const std::byte> payload) {
+  wire::PsBegin begin;
+  if (!begin.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
+    return Error(Code::kCorrupt, "a worker's first message is damaged");
+  if (members_.contains(peer)) return Error(Code::kInvalidArgument, "a worker began twice");
+  TANDEM_ASSIGN(Plan plan, from_wire(begin.plan()));
+  if (plan.generation < newest_generation_ || (plan.generation == newest_generation_ && !plan_)) {
+    return Error(Code::kPeerLost, fmt::format("generation {} is over", plan.generation));
+  }
+  if (plan.generation > newest_generation_) {
+    TANDEM_TRY(begin_generation(std::move(plan), begin.plan()));
+  } else if (begin.plan().SerializeAsString() != plan_bytes_) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{} has another plan than the other workers; do all have the same job "
+                             "and version?",
+                             begin.name()));
+  }
+  TANDEM_TRY(check_member(begin));
+  Member member;
+  member.worker = begin.worker();
+  member.name = begin.name();
+  wire::PsBegun begun;
+  if (holding_) {
+    const Bucket& slice = holding_->slice->config().slice;
+    begun.mutable_held()->set_begin(slice.begin);
+    begun.mutable_held()->set_end(slice.end);
+    begun.set_held_floats(holding_->vector_floats);
+    for (const std::int64_t step : holding_->slice->steps()) begun.add_steps(step);
+  }
+  TANDEM_TRY(share(peer, member, begin, begun));
+  members_.emplace(peer, std::move(member));
+  out_.send_text(peer, {.kind = Kind::kBegun}, begun.SerializeAsString());
+  return {};
+}
+
+Status Service::check_member(const wire::PsBegin& begin) {
+  if (begin.worker() < 0 || begin.worker() >= static_cast<int>(plan_->workers()))
+    return Error(Code::kInvalidArgument, fmt::format("there is no worker {}", begin.worker()));
+  for (const auto& [id, other] : members_) {
+    if (other.worker == begin.worker())
+      return Error(Code::kInvalidArgument,
+                   fmt::format("{} says that it is {}", begin.name(), other.name));
+  }
+  return {};
+}
+
+Status Service::begin_generation(Plan plan, const wire::PsPlan& message) {
+  if (plan_) {
+    break_up(0, Error(Code::kPeerLost, fmt::format("generation {} began", plan.generation)));
+  }
+  newest_generation_ = plan.generation;
+  const auto server = static_cast<std::size_t>(message.server());
+  const auto servers = static_cast<std::size_t>(message.servers());
+  config_ = slice_of(plan, server, servers);
+  plan_bytes_ = message.SerializeAsString();
+  round_.emplace(cut_pieces(config_.slice, plan.buckets), collective::partials_of(plan.ends));
+  plan_ = std::move(plan);
+  incoming_.reset();
+  done_ = 0;
+  awaits_scale_ = false;
+  finite_ = true;
+  sums_.resize(plan_->clip.norm > 0 ? config_.slice.end - config_.slice.begin : kPart);
+  log_(fmt::format("generation {}: {} workers, floats {} to {} of {}", newest_generation_,
+                   plan_->workers(), config_.slice.begin, config_.slice.end, plan_->floats));
+  return {};
+}
+
+// Where both are on one host, and the worker wants it.
+Status Service::share(PeerId peer, Member& member, const wire::PsBegin& begin,
+                      wire::PsBegun& begun) {
+  if (begin.memory().empty() || begin.host() != collective::host_identity()) return {};
+  auto arena = collective::Arena::open(begin.memory());
+  if (!arena.ok()) return {};  // It goes by the socket.
+  TANDEM_ASSIGN(const std::size_t size, arena->size());
+  const std::uint64_t rings = begin.rings();
+  if (begin.memory_bytes() > size || rings % alignof(RingMemory) != 0 ||
+      rings > begin.memory_bytes() || begin.memory_bytes() - rings < 2 * sizeof(RingMemory))
+    return Error(Code::kInvalidArgument, "a worker's shared memory is smaller than it says");
+  TANDEM_ASSIGN(member.memory, arena->map(0, begin.memory_bytes()));
+  // The results' memory exists before the first worker asks for its place.
+  if (!holding_ || !is_same_slice(holding_->slice->config(), config_)) {
+    if (!incoming_) {
+      TANDEM_ASSIGN(incoming_, make_holding(config_, plan_->floats));
+    }
+  }
+  const Holding& ours = incoming_or_held();
+  begun.set_shared(true);
+  begun.set_memory(ours.arena->path());
+  begun.set_memory_bytes(ours.memory.size());
+  auto* const memory = reinterpret_cast<RingMemory*>(member.memory.data() + rings);
+  out_.share(peer, {.out = memory + 1,
+                    .in = memory,
+                    .own = {ours.memory.data(), ours.memory.size()},
+                    .peers = {member.memory.data(), member.memory.size()}});
+  return {};
+}
+
+Status Service::use(PeerId peer, const Header& header) {
+  if (incoming_ && !incoming_->slice->use(header.step).ok()) incoming_.reset();
+  if (incoming_) {
+    holding_ = std::move(incoming_);
+    incoming_.reset();
+  } else {
+    if (!holding_ || !is_same_slice(holding_->slice->config(), config_))
+      return Error(Code::kNotFound, fmt::format("no state after step {}", header.step));
+    TANDEM_TRY(holding_->slice->use(header.step));
+  }
+  round_->next();
+  out_.send(peer, {.kind = Kind::kUsing, .step = header.step}, {});
+  return {};
+}
+
+Status Service::fetch(PeerId peer, const Header& header) {
+  if (!holding_) return Error(Code::kNotFound, "the server has no state");
+  const Bucket& slice = holding_->slice->config().slice;
+  if (header.place < slice.begin)
+    return Error(Code::kInvalidArgument, fmt::format("float {} is not held here", header.place));
+  TANDEM_ASSIGN(const std::span<const float> floats,
+                holding_->slice->fetch(header.step, header.slot, header.place - slice.begin,
+                                       header.sequence));
+  Header answer = header;
+  answer.kind = Kind::kState;
+  out_.send(peer, answer, std::as_bytes(floats));
+  return {};
+}
+
+Status Service::push(PeerId peer, const Header& header, std::span<const std::byte> payload) {
+  Member& member = members_.at(peer);
+  TANDEM_TRY(round_->check(header, member.worker, holding_ ? holding_->slice->step() : -1));
+  round_->add(header, floats_of(payload).data());
+  advance();
+  return {};
+}
+
+void Service::advance() {
+  const std::size_t all = round_->pieces().size();
+  if (awaits_scale_) return;
+  if (done_ == 0 && round_->complete() > 0 && plan_->clip.norm <= 0)
+    holding_->slice->begin(*round_->lr());
+  for (; done_ < round_->complete(); ++done_) {
+    if (plan_->clip.norm > 0) {
+      sum_piece(done_);
+    } else {
+      apply_piece(done_);
+    }
+  }
+  if (done_ < all) return;
+  if (plan_->clip.norm > 0) {
+    send_norms();
+  } else {
+    end_step();
+  }
+}
+
+void Service::apply_piece(std::size_t index) {
+  const Piece& piece = round_->pieces()[index];
+  const std::span<const float* const> sources = round_->sources(index);
+  const std::size_t first = piece.begin - config_.slice.begin, count = piece.end - piece.begin;
+  DenseSlice& slice = *holding_->slice;
+  for (std::size_t at = 0; at < count; at += kPart) {
+    const std::size_t end = std::min(count, at + kPart);
+    collective::add_partials({0, plan_->lanes}, round_->partials(), sources, {at, end},
+                             sums_.data());
+    if (slice.apply({first + at, first + end}, std::span(sums_).first(end - at)) ==
+        optim::Updated::kNotFinite)
+      finite_ = false;
+  }
+  const Header result{.kind = Kind::kResult,
+                      .code = static_cast<std::uint16_t>(finite_ ? 0 : 1),
+                      .step = slice.step() + 1,
+                      .place = index,
+                      .number = norm_};
+  const std::span<const std::byte> bytes = bytes_of(slice.result({first, first + count}));
+  for (const auto& [peer, member] : members_) out_.send(peer, result, bytes);
+}
+
+void Service::sum_piece(std::size_t index) {
+  const Piece& piece = round_->pieces()[index];
+  collective::add_partials({0, plan_->lanes}, round_->partials(), round_->sources(index),
+                           {0, piece.end - piece.begin},
+                           sums_.data() + (piece.begin - config_.slice.begin));
+}
+
+// The norm is that of all servers' sums: the first worker adds it up.
+void Service::send_norms() {
+  const std::size_t parameters = holding_->slice->parameters();
+  const std::span<float> gradients = std::span(sums_).first(parameters);
+  const optim::Range all{0, static_cast<std::int64_t>(parameters)};
+  optim::clip_by_value(gradients, plan_->clip, std::span(&all, 1));
+  squares_.clear();
+  optim::add_squares(gradients, config_.slice.begin, plan_->trainable, squares_);
+  awaits_scale_ = true;
+  for (const auto& [peer, member] : members_) {
+    if (member.worker == 0)
+      out_.send(peer, {.kind = Kind::kNorms, .step = holding_->slice->step()},
+                std::as_bytes(std::span(squares_)));
+  }
+}
+
+Status Service::scale(const Header& header) {
+  if (!awaits_scale_ || header.step != holding_->slice->step()) return unexpected(header);
+  awaits_scale_ = false;
+  norm_ = std::bit_cast<double>(header.sequence);
+  DenseSlice& slice = *holding_->slice;
+  slice.begin(*round_->lr(), header.number);
+  for (std::size_t index = 0; index < round_->pieces().size(); ++index) {
+    const Piece& piece = round_->pieces()[index];
+    const Bucket at{piece.begin - config_.slice.begin, piece.end - config_.slice.begin};
+    if (slice.apply(at, std::span(sums_).subspan(at.begin, at.end - at.begin)) ==
+        optim::Updated::kNotFinite)
+      finite_ = false;
+    const Header result{.kind = Kind::kResult,
+                        .code = static_cast<std::uint16_t>(finite_ ? 0 : 1),
+                        .step = slice.step() + 1,
+                        .place = index,
+                        .number = norm_};
+    for (const auto& [peer, member] : members_) out_.send(peer, result, bytes_of(slice.result(at)));
+  }
+  end_step();
+  return {};
+}
+
+void Service::end_step() {
+  holding_->slice->commit();
+  round_->next();
+  done_ = 0;
+}
+
+void Service::gone(PeerId peer, const Error& why) {
+  const auto member = members_.find(peer);
+  if (member == members_.end()) return;
+  const std::string name = member->second.name;
+  break_up(peer, Error(why.code(), fmt::format("{}: {}", name, why.message())));
+}
+
+// The step under way is dropped; the state after the last one stays.
+void Service::break_up(PeerId guilty, const Error& why) {
+  log_(fmt::format("generation {} is over: {}", newest_generation_, why.message()));
+  for (const auto& [peer, member] : members_) {
+    if (peer == guilty) continue;
+    out_.send_text(peer,
+                   {.kind = Kind::kFailed, .code = static_cast<std::uint16_t>(Code::kPeerLost)},
+                   why.message());
+    out_.close(peer);
+  }
+  members_.clear();
+  plan_.reset();
+  round_.reset();
+  incoming_.reset();
+  done_ = 0;
+  awaits_scale_ = false;
+}
+
+}  // namespace tandem::ps

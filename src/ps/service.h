@@ -1,0 +1,112 @@
+// What a parameter server does with the messages of its workers: holds a slice of a job's
+// parameters and optimizer state, sums what the workers of a generation push, updates, and gives
+// every worker the result. Knows no sockets: whoever does (ps/server.h) numbers the peers, brings
+// their messages and carries out what is sent.
+//
+// A generation is over for all its workers when one of them is gone or sends what it must not; the
+// state stays, and the next generation goes on from it. Belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "collective/arena.h"
+#include "ps/connection.h"
+#include "ps/dense_slice.h"
+#include "ps/message.h"
+#include "ps/plan.h"
+#include "ps/round.h"
+
+namespace tandem::ps {
+
+using PeerId = std::uint64_t;
+
+class Outbox {
+ public:
+  virtual ~Outbox() = default;
+
+  // The payload stays as it is until it was sent.
+  virtual void send(PeerId to, const Header& header, std::span<const std::byte> payload) = 0;
+  virtual void send_text(PeerId to, const Header& header, std::string payload) = 0;
+  virtual void share(PeerId with, const SharedMemory& memory) = 0;
+  // Once what was sent is gone.
+  virtual void close(PeerId peer) = 0;
+};
+
+class Service {
+ public:
+  using Log = std::function<void(const std::string&)>;
+
+  Service(Outbox& out, Log log) : out_(out), log_(std::move(log)) {}
+
+  // As Receiver's, of a peer that has proved itself.
+  Result<std::span<std::byte>> place(PeerId peer, const Header& header);
+  Status message(PeerId peer, const Header& header, std::span<const std::byte> payload);
+  // The connection is over.
+  void gone(PeerId peer, const Error& why);
+
+ private:
+  // State of a slice, in memory that workers of this host map.
+  struct Holding {
+    std::unique_ptr<collective::Arena> arena;
+    collective::Mapping memory;
+    std::unique_ptr<DenseSlice> slice;
+    std::size_t vector_floats = 0;
+  };
+  struct Member {
+    int worker = 0;
+    std::string name;
+    collective::Mapping memory;                            // Its own, where it shares it.
+    std::map<std::uint32_t, std::vector<float>> received;  // By partial sum, where it does not.
+  };
+
+  static Result<Holding> make_holding(const SliceConfig& config, std::size_t floats);
+
+  Status begin(PeerId peer, std::span<const std::byte> payload);
+  Status check_member(const wire::PsBegin& begin);
+  Status begin_generation(Plan plan, const wire::PsPlan& message);
+  Status share(PeerId peer, Member& member, const wire::PsBegin& begin, wire::PsBegun& begun);
+  Status use(PeerId peer, const Header& header);
+  Status fetch(PeerId peer, const Header& header);
+  Status push(PeerId peer, const Header& header, std::span<const std::byte> payload);
+  Status scale(const Header& header);
+  // All that can be done with what has come.
+  void advance();
+  void sum_piece(std::size_t piece);
+  void apply_piece(std::size_t piece);
+  void end_step();
+  void send_norms();
+  void break_up(PeerId guilty, const Error& why);
+  Holding& incoming_or_held() { return incoming_ ? *incoming_ : *holding_; }
+
+  Outbox& out_;
+  const Log log_;
+  std::optional<Holding> holding_;
+  std::optional<Holding> incoming_;  // Is being loaded, and takes its place.
+
+  // Of the generation; empty between two.
+  std::optional<Plan> plan_;
+  std::string plan_bytes_;
+  SliceConfig config_;
+  std::uint64_t newest_generation_ = 0;
+  std::map<PeerId, Member> members_;
+  std::vector<std::byte> text_;  // Of the message under way.
+
+  // Of the step under way.
+  std::optional<Round> round_;
+  std::size_t done_ = 0;  // Pieces, summed and, unless the norm is awaited, applied.
+  bool awaits_scale_ = false;
+  double norm_ = 0;
+  bool finite_ = true;
+  std::vector<float> sums_;  // Of a part of a piece; of the whole slice where the norm matters.
+  std::vector<double> squares_;
+};
+
+}  // namespace tandem::ps
