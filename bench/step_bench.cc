@@ -145,12 +145,13 @@ int main(int argc, char** argv) {
   const auto run = [&](std::int64_t steps) -> double {
     const auto begin = std::chrono::steady_clock::now();
     for (std::int64_t i = 0; i < steps; ++i, ++step) {
-      for (std::int64_t lane = lanes.begin; lane < lanes.end; ++lane) {
-        const Status status = (*stepper)->run_lane(batches[at], step, lane, job.train.batch);
+      Status status = (*stepper)->begin_step(step, job.train.optimizer.lr);
+      for (std::int64_t lane = lanes.begin; lane < lanes.end && status.ok(); ++lane) {
+        status = (*stepper)->run_lane(batches[at], lane, job.train.batch);
         at = (at + 1) % batches.size();
-        if (!status.ok()) std::exit(fail(status.error()));
       }
-      const auto outcome = (*stepper)->finish_step(step, job.train.optimizer.lr);
+      if (!status.ok()) std::exit(fail(status.error()));
+      const auto outcome = (*stepper)->finish_step();
       if (!outcome.ok()) std::exit(fail(outcome.error()));
     }
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() /

@@ -31,6 +31,7 @@ struct Slots {
   ModelVerifyOptions verify;
   ModelExportOptions exporting;
   DoctorOptions doctor;
+  ServerOptions server;
   BenchAllReduceOptions allreduce;
   BenchCheckpointOptions bench_checkpoint;
   BenchPsSlots bench_ps;
@@ -368,6 +369,12 @@ void add_others(CLI::App& app, Slots& slots) {
   CLI::App& reference =
       *app.add_subcommand("job-reference", "Print the reference of the job file, as Markdown");
   slots.finish[&reference] = []() -> Result<Options> { return Options(JobReferenceOptions()); };
+  // Nodes start it; people have no use for it.
+  CLI::App& server = *app.add_subcommand("server", "A parameter server of a job");
+  server.group("");
+  server.add_option("--address", slots.server.address);
+  server.add_option("--control", slots.server.control)->required();
+  slots.finish[&server] = [&slots]() -> Result<Options> { return Options(slots.server); };
 }
 
 void add_bench_checkpoint(CLI::App& bench, Slots& slots) {

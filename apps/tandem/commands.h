@@ -20,6 +20,7 @@ int bench_ps(const BenchPsOptions& options, const Surroundings& around);
 int master(const MasterOptions& options, const Surroundings& around);
 int node(const NodeOptions& options, const Surroundings& around);
 int client(const ClientOptions& options, const Surroundings& around);
+int server(const ServerOptions& options, const Surroundings& around);
 int job_reference();
 
 }  // namespace tandem::cli

@@ -43,6 +43,7 @@ struct Dispatch {
   int operator()(const MasterOptions& options) const { return master(options, around); }
   int operator()(const NodeOptions& options) const { return node(options, around); }
   int operator()(const ClientOptions& options) const { return client(options, around); }
+  int operator()(const ServerOptions& options) const { return server(options, around); }
   int operator()(const JobReferenceOptions&) const { return job_reference(); }
 };
 

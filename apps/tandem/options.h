@@ -161,6 +161,12 @@ struct ClientOptions {
   Format format = Format::kText;
 };
 
+// A parameter server, started by a node.
+struct ServerOptions {
+  std::string address = "127.0.0.1";
+  int control = -1;  // The descriptor of its end of the node's socket.
+};
+
 struct JobReferenceOptions {};
 
 // Text to print and be done: --help, --version.
@@ -172,6 +178,6 @@ using Options =
     std::variant<HelpOptions, TrainOptions, EvalOptions, PredictOptions, ModelSummaryOptions,
                  ModelVerifyOptions, ModelExportOptions, CheckpointOptions, DoctorOptions,
                  BenchAllReduceOptions, BenchCheckpointOptions, BenchPsOptions, MasterOptions,
-                 NodeOptions, ClientOptions, JobReferenceOptions>;
+                 NodeOptions, ClientOptions, ServerOptions, JobReferenceOptions>;
 
 }  // namespace tandem::cli

@@ -39,10 +39,14 @@ Result<train::Place> NodePlaces::next(train::Parting parting,
     return (is_first && stop_) || has_next();
   };
   TANDEM_ASSIGN(collective::Group group, collective::join(join));
-  return train::Place{std::move(group),
-                      place_.resume(),
-                      {place_.lane_ends().begin(), place_.lane_ends().end()},
-                      place_.owner()};
+  train::ServerPlaces servers;
+  servers.token = token_;
+  servers.generation = place_.generation();
+  for (const wire::ServerAddress& server : place_.servers())
+    servers.endpoints.push_back({server.host(), static_cast<std::uint16_t>(server.port())});
+  return train::Place{
+      std::move(group), place_.resume(),    {place_.lane_ends().begin(), place_.lane_ends().end()},
+      place_.owner(),   std::move(servers), place_.anew()};
 }
 
 bool NodePlaces::has_next() {

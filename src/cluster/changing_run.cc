@@ -7,6 +7,8 @@
 #include "cluster/coordinator.h"
 #include "cluster/job_run.h"
 #include "cluster/meeting.h"
+#include "cluster/outcome.h"
+#include "cluster/words.h"
 #include "cluster/worker_command.h"
 #include "cluster/worker_news.h"
 #include "collective/store.h"
@@ -48,16 +50,28 @@ class ChangingRun final : public NodeListener {
   }
 
   Status message(int worker, const wire::WorkerMessage& message) override {
-    job_.message(worker, message);
+    if (is_server(worker)) {
+      job_.serving(server_of(worker), "127.0.0.1", message.serving().port());
+    } else {
+      job_.message(worker, message);
+    }
     TANDEM_ASSIGN(const JobActions actions, tell(coordinator_, kJob, worker, message, now()));
     apply(actions);
     return {};
   }
   Status line(int worker, Stream stream, std::string_view text) override {
-    job_.line(worker, stream, text);
+    if (is_server(worker)) {
+      job_.server_line(server_of(worker), text);
+    } else {
+      job_.line(worker, stream, text);
+    }
     return {};
   }
   void ended(int worker, WorkerEnd end) override {
+    if (is_server(worker)) {
+      const std::string how = describe_server_end(end);
+      return apply(coordinator_.server_ended(kJob, server_of(worker), how, now()));
+    }
     const Ending ending = job_.ended(worker, end, coordinator_.team(kJob));
     apply(coordinator_.ended(kJob, worker, ending, now()));
   }
@@ -104,6 +118,15 @@ class ChangingRun final : public NodeListener {
     }
     return {};
   }
+  Status carry_out(const StartServer& start) {
+    Command command = server_command(request_, "127.0.0.1");
+    command.environment.push_back("TANDEM_TOKEN=" + token_);
+    return node_.start(process_of_server(start.server), command, server_limits(request_));
+  }
+  Status carry_out(const EndServer& end) {
+    node_.kill(process_of_server(end.server));
+    return {};
+  }
   Status carry_out(const TellUser& news) {
     job_.tell(news);
     return {};
@@ -130,8 +153,11 @@ class ChangingRun final : public NodeListener {
 }  // namespace
 
 bool may_change(const RunRequest& request) {
-  return !request.place.has_value() && request.rehearsal == Rehearsal::kNo &&
-         request.parsed.job.cluster.engine != "mpi" && request.parsed.job.cluster.max_restarts > 0;
+  const job::Job& job = request.parsed.job;
+  if (request.place.has_value()) return false;
+  if (job.has_servers()) return true;  // Only then there are some.
+  return request.rehearsal == Rehearsal::kNo && job.cluster.engine != "mpi" &&
+         job.cluster.max_restarts > 0;
 }
 
 Status run_changing(const RunRequest& request, const RunDirectory& directory, SignalQueue& signals,

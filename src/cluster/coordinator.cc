@@ -40,7 +40,11 @@ void Coordinator::take(JobId job, TeamActions actions) {
       continue;
     }
     NodeId node = 0;
-    if (const auto* place = std::get_if<PlaceWorker>(&action)) {
+    if (const auto* server = std::get_if<StartServer>(&action)) {
+      node = entry.servers[server->server] = node_for_server(server->server);
+    } else if (const auto* served = std::get_if<EndServer>(&action)) {
+      node = entry.servers.at(served->server);
+    } else if (const auto* place = std::get_if<PlaceWorker>(&action)) {
       node = entry.where.at(place->worker);
     } else if (const auto* answer = std::get_if<AnswerWorker>(&action)) {
       node = entry.where.at(answer->worker);
@@ -88,6 +92,11 @@ JobActions Coordinator::node_down(NodeId node, const std::string& why, TimePoint
   const std::map<JobId, int> share = shares(now);
   for (const auto& [id, workers] : gone)
     take(id, jobs_.at(id).team->ended(workers, {Ending::Kind::kLost, why}, share.at(id), now));
+  for (auto& [id, entry] : jobs_) {
+    for (const auto& [server, where] : std::map(entry.servers)) {
+      if (where == node && entry.team) take(id, entry.team->server_ended(server, why, now));
+    }
+  }
   settle(now);
   return give();
 }
@@ -164,6 +173,14 @@ JobActions Coordinator::ended(JobId job, int worker, const Ending& ending, TimeP
   --nodes_.at(where->second).used;
   found->second.where.erase(where);
   return with_team(job, now, [&](Team& team) { return team.ended(worker, ending, now); });
+}
+
+JobActions Coordinator::server_ready(JobId job, int server, TimePoint now) {
+  return with_team(job, now, [&](Team& team) { return team.server_ready(server, now); });
+}
+
+JobActions Coordinator::server_ended(JobId job, int server, const std::string& how, TimePoint now) {
+  return with_team(job, now, [&](Team& team) { return team.server_ended(server, how, now); });
 }
 
 JobActions Coordinator::tick(TimePoint now) {
@@ -301,6 +318,12 @@ std::optional<NodeId> Coordinator::free_node() const {
     }
   }
   return best;
+}
+
+// One after another over the nodes.
+NodeId Coordinator::node_for_server(int server) const {
+  if (nodes_.empty()) return 0;
+  return std::next(nodes_.begin(), server % static_cast<int>(nodes_.size()))->first;
 }
 
 const Team* Coordinator::team(JobId job) const {

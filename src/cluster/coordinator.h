@@ -62,6 +62,9 @@ class Coordinator {
   JobActions finished(JobId job, int worker, TimePoint now);
   JobActions ended(JobId job, int worker, const Ending& ending, TimePoint now);
 
+  JobActions server_ready(JobId job, int server, TimePoint now);
+  JobActions server_ended(JobId job, int server, const std::string& how, TimePoint now);
+
   JobActions tick(TimePoint now);
   TimePoint deadline() const;
 
@@ -87,8 +90,9 @@ class Coordinator {
     int asked = 1;
     TimePoint since{};  // When it came into the queue.
     std::optional<Team> team;
-    std::map<int, NodeId> where;  // Workers that were started.
-    std::deque<int> unplaced;     // Workers for which no slot is free yet.
+    std::map<int, NodeId> where;    // Workers that were started.
+    std::deque<int> unplaced;       // Workers for which no slot is free yet.
+    std::map<int, NodeId> servers;  // Parameter servers that were started; they take no slots.
   };
 
   template <typename Event>
@@ -105,6 +109,7 @@ class Coordinator {
   void allot(TimePoint now);
   void start_unplaced();
   std::optional<NodeId> free_node() const;
+  NodeId node_for_server(int server) const;
   std::vector<JobId> in_order() const;
   JobActions give();
 

@@ -33,6 +33,16 @@ void JobRun::line(int worker, Stream stream, std::string_view text) {
   view_.line(worker, stream, text);
 }
 
+// What does not fit on the disk is left out, as of workers' logs.
+void JobRun::server_line(int server, std::string_view text) {
+  if (!server_logs_.contains(server)) {
+    auto log = LineFile::reopen(directory_.server_log(server));
+    if (!log.ok()) return;
+    server_logs_.emplace(server, std::move(log).value());
+  }
+  [[maybe_unused]] const Status status = server_logs_.at(server).append(text);
+}
+
 Ending JobRun::ended(int worker, const WorkerEnd& end, const Team* team) {
   ends_[worker] = end;
   recorder_.end_worker(index(worker));
@@ -79,6 +89,12 @@ Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const Meetin
   told.set_resume(checkpoint_.string());
   told.set_owner(owner_);
   for (const std::int64_t end : place.lane_ends) told.add_lane_ends(end);
+  for (const int server : place.servers) {
+    wire::ServerAddress& address = *told.add_servers();
+    address.set_host(servers_.at(server).host);
+    address.set_port(servers_.at(server).port);
+  }
+  told.set_anew(place.anew && place.generation > 1);
   // Members come when their step, evaluation or save is over, however long it takes: when one dies
   // or falls silent, they all get another place, which ends the wait.
   constexpr double kMeeting_s = 86400;
@@ -104,8 +120,9 @@ Status JobRun::go_back(const ResumePoint* found) {
   checkpoint_ = point.checkpoint;
   tell({"rollback", "master",
         checkpoint_.empty()
-            ? "no worker and no checkpoint is left: from the start"
-            : fmt::format("no worker is left: from the checkpoint of step {}", point.step)});
+            ? "what workers and servers had is lost, and there is no checkpoint: from the start"
+            : fmt::format("what workers and servers had is lost: from the checkpoint of step {}",
+                          point.step)});
   return {};
 }
 
@@ -177,6 +194,11 @@ void JobRun::finish_badly(const EndJob& end, Report& report) {
     return recorder_.event("cancelled", "user", report.reason);
   }
   const int guilty = end.worker;
+  if (is_server(guilty)) {
+    fail(report, Error(Code::kPeerLost,
+                       fmt::format("{} was lost; {}", server_name(server_of(guilty)), end.reason)));
+    return;
+  }
   if (!ends_.contains(guilty)) {
     fail(report, Error(Code::kPeerLost, fmt::format("{} was lost with its node; {}",
                                                     worker_name(index(guilty)), end.reason)));

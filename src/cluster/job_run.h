@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "cluster/line_file.h"
 #include "cluster/node.h"
 #include "cluster/recorder.h"
 #include "cluster/run.h"
@@ -37,7 +38,12 @@ class JobRun {
     recorder_.add_worker(directory_, static_cast<std::size_t>(worker));
   }
   void message(int worker, const wire::WorkerMessage& message);
+  // A parameter server listens there.
+  void serving(int server, const std::string& host, std::uint32_t port) {
+    servers_[server] = {host, static_cast<std::uint16_t>(port)};
+  }
   void line(int worker, Stream stream, std::string_view text);
+  void server_line(int server, std::string_view text);
   // It was lost with its node.
   void forget(int worker) { recorder_.end_worker(static_cast<std::size_t>(worker)); }
   // `team` is the job's; null when it has none any more.
@@ -72,6 +78,8 @@ class JobRun {
   std::string owner_;  // Of the run directory (checkpoint/owner.h).
   Count workers_;
   std::uint64_t control_bytes_ = 0;
+  std::map<int, MeetingPoint> servers_;  // Where parameter servers listen.
+  std::map<int, LineFile> server_logs_;
 };
 
 }  // namespace tandem::cluster

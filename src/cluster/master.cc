@@ -55,6 +55,12 @@ class Master::Impl {
   std::uint16_t port() const { return peers_->port(); }
 
   Result<Json> submit(JobSubmission submission) {
+    if (submission.parsed.job.has_servers()) {
+      return Error(
+          Code::kInvalidArgument,
+          "a cluster does not run parameter servers yet: train this job with `tandem "
+          "train`, or submit it with cluster.strategy=allreduce, which gives the same bits");
+    }
     TANDEM_ASSIGN(Accepted accepted,
                   accept(config_.runs, submission.parsed.job.name, submission.job_text,
                          submission.base_directory, submission.priority));
@@ -389,6 +395,10 @@ class Master::Impl {
   void carry_out(MasterJob& job, const EndWorker& end, NodeId node) {
     peers_->send(node, order_to_end(job.id(), end.worker, end.order));
   }
+
+  // Jobs with parameter servers are not accepted.
+  void carry_out(MasterJob&, const StartServer&, NodeId) {}
+  void carry_out(MasterJob&, const EndServer&, NodeId) {}
 
   void carry_out(MasterJob& job, const TellUser& news, NodeId) {
     config_.log(fmt::format("{}: {}: {} {}", job.name(), news.kind, news.who, news.detail));

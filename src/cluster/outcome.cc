@@ -129,6 +129,12 @@ Outcome finished(std::span<const Words> words) {
           std::nullopt};
 }
 
+std::string describe_exit(const Exit& exit) {
+  return exit.by_signal
+             ? fmt::format("was killed by signal {} ({})", exit.number, signal_name(exit.number))
+             : fmt::format("ended with exit code {}", exit.number);
+}
+
 }  // namespace
 
 std::string place_of(const std::optional<wire::Progress>& progress) {
@@ -141,11 +147,12 @@ std::string describe_end(const WorkerEnd& end, const Words& words) {
   if (end.cause == Cause::kSilence)
     return fmt::format("said nothing for too long {} and was killed", place);
   if (end.cause == Cause::kStartTimeout) return "did not load its job and data in time";
-  if (end.exit.by_signal) {
-    return fmt::format("was killed by signal {} ({}) {}", end.exit.number,
-                       signal_name(end.exit.number), place);
-  }
-  return fmt::format("ended with exit code {} {}", end.exit.number, place);
+  return fmt::format("{} {}", describe_exit(end.exit), place);
+}
+
+std::string describe_server_end(const WorkerEnd& end) {
+  if (end.cause == Cause::kSilence) return "said nothing for too long and was killed";
+  return describe_exit(end.exit);
 }
 
 bool is_echo(const wire::Failed& words) {

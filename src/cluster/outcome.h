@@ -37,6 +37,8 @@ std::string place_of(const std::optional<wire::Progress>& progress);
 std::string what_was_not_saved(std::span<const Words> words);
 // "was killed by signal 9 (SIGKILL) at step 7, epoch 2".
 std::string describe_end(const WorkerEnd& end, const Words& words);
+// The same of a parameter server.
+std::string describe_server_end(const WorkerEnd& end);
 // That a worker failed because another did.
 bool is_echo(const wire::Failed& words);
 // The reverse of to_string(), for what a worker may say.

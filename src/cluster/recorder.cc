@@ -144,6 +144,7 @@ void Recorder::record_news(const wire::WorkerMessage& message) {
     case wire::WorkerMessage::kPlace:
     case wire::WorkerMessage::kQuestion:
     case wire::WorkerMessage::kVerdict:
+    case wire::WorkerMessage::kServing:
     case wire::WorkerMessage::kFinished:  // The report tells these.
     case wire::WorkerMessage::kFailed:
     case wire::WorkerMessage::BODY_NOT_SET:  // Of a newer worker; nothing here depends on it.

@@ -26,7 +26,8 @@ struct RunRequest {
   std::string job_text;                  // job::print(parsed.job): what job.toml shall hold.
   std::filesystem::path base_directory;  // From which the job's relative paths are taken; absolute.
   std::filesystem::path worker_program;
-  std::vector<std::string> environment;  // Ours; the worker's is made from it.
+  std::filesystem::path server_program = "/proc/self/exe";  // This one serves, too.
+  std::vector<std::string> environment;                     // Ours; the worker's is made from it.
   Kernels kernels;
   Limits limits;
   std::optional<collective::JoinOptions> place;  // When this run is one rank of many.

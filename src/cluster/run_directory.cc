@@ -135,6 +135,10 @@ fs::path RunDirectory::worker_log(int worker) const {
   return path_ / fmt::format("worker-{}.log", worker);
 }
 
+fs::path RunDirectory::server_log(int server) const {
+  return path_ / fmt::format("server-{}.log", server);
+}
+
 Result<TemporaryRun> TemporaryRun::create() {
   std::error_code error;
   const fs::path place = fs::temp_directory_path(error);

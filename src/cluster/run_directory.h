@@ -4,6 +4,7 @@
 //   metrics.jsonl   a line per progress report, evaluation    checkpoints/   what the run saved
 //   events.jsonl    a line per event                          report.json    the result; written
 //   last, atomically
+//   server-0.log    what parameter server 0 printed
 //   owner           for whom workers may write (checkpoint/owner.h)
 //
 // A directory is claimed atomically, so two runs never share one, and nothing that exists is
@@ -46,6 +47,7 @@ class RunDirectory {
   // Of a run that goes on: the report that it had, until there is another.
   std::filesystem::path earlier_report() const { return path_ / "report-before.json"; }
   std::filesystem::path worker_log(int worker) const;
+  std::filesystem::path server_log(int server) const;
 
  private:
   explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}

@@ -33,6 +33,7 @@ Report blank_report(const RunRequest& request) {
   report.name = job.name;
   report.strategy = job.cluster.strategy;
   report.lanes = job.lanes();
+  if (job.has_servers()) report.servers = {job.cluster.servers, job.cluster.servers};
   report.job_hash = hash_hex(std::as_bytes(std::span(request.job_text)));
   report.base_directory = request.base_directory;
   report.kernels = request.kernels;

@@ -38,6 +38,7 @@ TeamActions Team::ready(int worker, TimePoint now) {
 TeamActions Team::placed(int worker, std::uint64_t generation, TimePoint now) {
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return take();
+  if (generation <= void_generation_) return take();
   // Whatever became of its generation meanwhile.
   found->second.has_state = true;
   if (generation != generation_ || !is_member(worker)) return take();
@@ -144,10 +145,15 @@ void Team::lose(int number, const Worker& lost, const std::string& how, TimePoin
   }
   take_back();
   if (wanted_alive() >= wanted_) return;
+  count_replacement(number, "workers", now);
+}
+
+// One more is to be started for one that was lost, unless there were too many.
+void Team::count_replacement(int lost, const char* what, TimePoint now) {
   if (++replaced_ > config_.restarts)
-    return fail(number, fmt::format("{} lost workers had been replaced before, as many as "
-                                    "cluster.max_restarts allows",
-                                    config_.restarts));
+    return fail(lost, fmt::format("{} lost {} had been replaced before, as many as "
+                                  "cluster.max_restarts allows",
+                                  config_.restarts, what));
   start_after_ = now + backoff_;
   backoff_ =
       backoff_.count() == 0 ? config_.first_backoff : std::min(backoff_ * 2, config_.most_backoff);
@@ -235,6 +241,7 @@ void Team::decide(TimePoint now) {
   if (goal_ == Goal::kTrain && !somebody_finished_) return;
   if (!workers_.empty()) return;
   over_ = true;
+  for (const auto& [server, stage] : servers_) actions_.emplace_back(EndServer{server});
   EndJob end;
   end.how = goal_ == Goal::kTrain    ? EndJob::How::kFinished
             : goal_ == Goal::kCancel ? EndJob::How::kCancelled
@@ -254,9 +261,10 @@ void Team::end_all() {
 }
 
 void Team::start_missing(TimePoint now) {
-  if (stays_short_ && somebody_has_state()) return;
   if (start_after_ && now < *start_after_) return;
   start_after_.reset();
+  start_missing_servers();
+  if (stays_short_ && somebody_has_state()) return;
   for (int missing = wanted_ - wanted_alive(); missing > 0; --missing) {
     workers_[next_worker_] = {};
     actions_.emplace_back(StartWorker{next_worker_++});
@@ -329,6 +337,7 @@ void Team::regroup() {
 }
 
 bool Team::must_wait() const {
+  if (!has_all_servers()) return true;
   // Who is to blame will be known in a moment.
   if (echo_until_ || settle_until_) return true;
   // The first generation begins when all are there.
@@ -359,6 +368,8 @@ void Team::place(std::vector<int> next) {
   settle_until_.reset();
   lane_ends_ = shares_worth_it();
   uneven_ = 0;
+  std::vector<int> servers;
+  for (const auto& [server, stage] : servers_) servers.push_back(server);
   const bool anew = std::none_of(members_.begin(), members_.end(),
                                  [&](int member) { return workers_.at(member).has_state; });
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
@@ -366,7 +377,8 @@ void Team::place(std::vector<int> next) {
     worker.stage = Stage::kPlaced;
     worker.place = generation_;
     actions_.emplace_back(PlaceWorker{members_[rank], generation_, static_cast<int>(rank),
-                                      static_cast<int>(members_.size()), lane_ends_, anew});
+                                      static_cast<int>(members_.size()), lane_ends_, anew,
+                                      servers});
   }
 }
 

@@ -8,6 +8,9 @@
 // Who shall go gets none, and is asked to end only when it has left: one that was asked while it
 // trains would end the training of all.
 //
+// A job may have parameter servers, too. Workers are placed when all of them serve; one that is
+// lost is replaced, and as what it held is lost with it, training goes back to a checkpoint.
+//
 //   starting --ready--> ready --place--> placed --finished--> finished
 //                                 ^         |
 //                                 +-- left <-+       any of them --ended--> gone
@@ -32,6 +35,7 @@ namespace tandem::cluster {
 struct TeamConfig {
   int wanted = 1;                       // Workers to have.
   int least = 1;                        // With fewer the job waits.
+  int servers = 0;                      // Parameter servers to have.
   std::int64_t lanes = 0;               // That the workers share; 0: always equally.
   int restarts = 8;                     // Lost workers that are replaced before the job fails.
   std::chrono::milliseconds echo{300};  // From the news that one is missing to its exit.
@@ -63,6 +67,13 @@ struct PlaceWorker {
   int rank = 0, size = 1;
   std::vector<std::int64_t> lane_ends = {};  // By rank; empty: equal shares.
   bool anew = false;  // No member has a state: from the newest checkpoint, or from the start.
+  std::vector<int> servers = {};
+};
+struct StartServer {
+  int server = 0;
+};
+struct EndServer {
+  int server = 0;
 };
 // Whether training ends where the worker is that asked.
 struct AnswerWorker {
@@ -87,8 +98,8 @@ struct EndJob {
   int worker = -1;     // kFailed: because of this one.
   std::string reason;  // kFailed: beside what is to be said of the worker; may be "".
 };
-using TeamAction =
-    std::variant<StartWorker, PlaceWorker, AnswerWorker, EndWorker, TellUser, EndJob>;
+using TeamAction = std::variant<StartWorker, PlaceWorker, AnswerWorker, EndWorker, StartServer,
+                                EndServer, TellUser, EndJob>;
 using TeamActions = std::vector<TeamAction>;
 
 // How far a worker has got with the data.
@@ -127,6 +138,9 @@ class Team {
   // Several at once, as with their node, and how many to have without them.
   TeamActions ended(const std::vector<int>& workers, const Ending& ending, int wanted,
                     TimePoint now);
+  // Of parameter servers, which are numbered by themselves.
+  TeamActions server_ready(int server, TimePoint now);
+  TeamActions server_ended(int server, const std::string& how, TimePoint now);
   // The number of workers to have from now on. With fewer than `least` those that train go on as
   // they are, but there is no next generation.
   TeamActions resize(int wanted, TimePoint now);
@@ -171,6 +185,10 @@ class Team {
   void want(int wanted);
   void take_back();
   void start_missing(TimePoint now);
+  void start_missing_servers();
+  void lose_server(int server, const std::string& how, TimePoint now);
+  void count_replacement(int lost, const char* what, TimePoint now);
+  bool has_all_servers() const;
   void mark_superfluous();
   void release_superfluous();
   void release_the_rest();
@@ -201,6 +219,10 @@ class Team {
   std::string reason_;
   std::map<int, Worker> workers_;  // Those whose process has not ended.
   int next_worker_ = 0;
+  enum class ServerStage : std::uint8_t { kStarting, kServing };
+  std::map<int, ServerStage> servers_;  // Those whose process has not ended.
+  int next_server_ = 0;
+  std::uint64_t void_generation_ = 0;  // What workers had in it, and before, is of no more use.
   int replaced_ = 0;
   bool stays_short_ = false;  // Newcomers die again and again; those that live go on.
   int stillborn_ = 0;         // Lost without having made a step, since the last step.

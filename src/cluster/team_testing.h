@@ -14,8 +14,8 @@ namespace tandem::cluster {
 
 using Texts = std::vector<std::string>;
 
-// "start 3", "place 0 in 2 as 0/2", "place ... anew", "answer 1 of 0: go on", "ask 1", "kill 1",
-// "end finished".
+// "start 3", "start server 0", "kill server 0", "place 0 in 2 as 0/2", "place ... anew", "answer 1
+// of 0: go on", "ask 1", "kill 1", "end finished".
 inline std::string text_of(const TeamAction& action) {
   if (const auto* start = std::get_if<StartWorker>(&action))
     return fmt::format("start {}", start->worker);
@@ -27,6 +27,10 @@ inline std::string text_of(const TeamAction& action) {
                        answer->verdict.ending == converge::Ending::kNone ? "go on" : "end");
   if (const auto* end = std::get_if<EndWorker>(&action))
     return fmt::format("{} {}", end->order == Order::kKill ? "kill" : "ask", end->worker);
+  if (const auto* start = std::get_if<StartServer>(&action))
+    return fmt::format("start server {}", start->server);
+  if (const auto* end = std::get_if<EndServer>(&action))
+    return fmt::format("kill server {}", end->server);
   if (const auto* end = std::get_if<EndJob>(&action))
     return end->how == EndJob::How::kFinished    ? "end finished"
            : end->how == EndJob::How::kCancelled ? "end cancelled"

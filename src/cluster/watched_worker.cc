@@ -155,7 +155,7 @@ void WatchedWorker::take_line(Stream stream, std::string_view line) {
 void WatchedWorker::handle(const wire::WorkerMessage& message) {
   const TimePoint now = steady_clock::now();
   supervision_.heard(now);
-  if (message.has_started()) {
+  if (message.has_started() || message.has_serving()) {
     supervision_.started(now);
     end_.started = true;
   }

@@ -24,4 +24,19 @@ inline std::string worker_name(std::size_t worker) {
   return fmt::format("worker {}", worker);
 }
 
+// Whoever numbers processes of a job gives its workers their numbers, and its parameter servers
+// numbers below 0.
+inline int process_of_server(int server) {
+  return -1 - server;
+}
+inline bool is_server(int process) {
+  return process < 0;
+}
+inline int server_of(int process) {
+  return -1 - process;
+}
+inline std::string server_name(int server) {
+  return fmt::format("server {}", server);
+}
+
 }  // namespace tandem::cluster

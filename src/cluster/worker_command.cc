@@ -28,6 +28,22 @@ Command worker_command(const RunRequest& request, const RunDirectory& directory)
   return command;
 }
 
+Command server_command(const RunRequest& request, const std::string& address) {
+  Command command;
+  command.program = request.server_program;
+  command.arguments = {"server", "--control", std::to_string(kControlDescriptor), "--address",
+                       address};
+  command.environment = request.environment;
+  return command;
+}
+
+Limits server_limits(const RunRequest& request) {
+  constexpr std::chrono::seconds kSilence{15};
+  Limits limits = request.limits;
+  limits.silence = std::min<std::chrono::milliseconds>(limits.silence, kSilence);
+  return limits;
+}
+
 Limits limits_of(const RunRequest& request) {
   constexpr std::chrono::seconds kWords{5};
   Limits limits = request.limits;

@@ -10,6 +10,11 @@ namespace tandem::cluster {
 // Without what tells it its place among the others.
 Command worker_command(const RunRequest& request, const RunDirectory& directory);
 
+// A parameter server's. Workers reach it at `address` of this host; "": at any.
+Command server_command(const RunRequest& request, const std::string& address);
+// Nothing takes a server long but a step's sums, so silence means that it hangs.
+Limits server_limits(const RunRequest& request);
+
 // A worker that waits for another says nothing, and must be the one to say who is late.
 Limits limits_of(const RunRequest& request);
 

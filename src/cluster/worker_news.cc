@@ -2,12 +2,17 @@
 
 #include <algorithm>
 
+#include "cluster/words.h"
 #include "converge/messages.h"
 
 namespace tandem::cluster {
 
 Result<JobActions> tell(Coordinator& coordinator, JobId job, int worker,
                         const wire::WorkerMessage& message, TimePoint now) {
+  if (is_server(worker)) {
+    if (message.has_serving()) return coordinator.server_ready(job, server_of(worker), now);
+    return JobActions();
+  }
   if (message.has_started()) return coordinator.ready(job, worker, now);
   if (message.has_placed())
     return coordinator.placed(job, worker, message.placed().generation(), now);
@@ -41,6 +46,7 @@ JobPlan plan_of(const job::Job& job, int priority) {
   const auto number = [](std::int64_t value) { return static_cast<int>(value); };
   plan.team.wanted = number(job.cluster.workers);
   plan.team.least = number(job.cluster.min_workers);
+  plan.team.servers = job.has_servers() ? number(job.cluster.servers) : 0;
   plan.team.lanes = job.lanes();
   plan.team.criteria = converge::criteria_of(job.train);
   plan.team.restarts = number(job.cluster.max_restarts);

@@ -49,9 +49,16 @@ struct Cluster {
   std::int64_t max_restarts = 8;  // Lost workers that are replaced.
   std::int64_t lanes = 0;         // 0: as many as workers.
   std::string strategy = "allreduce";
+  std::int64_t servers = 1;       // Parameter servers; strategy ps.
   std::string engine = "auto";    // auto, shm, gloo, mpi.
   double timeout_s = 60;          // How long a worker waits for another inside a step.
   std::int64_t bucket_bytes = 0;  // Gradients summed together; 0: what was measured to be best.
+};
+
+// Strategy ps.
+struct Ps {
+  std::string consistency = "bsp";
+  std::string transport = "auto";  // auto, tcp.
 };
 
 struct Checkpoint {
@@ -67,8 +74,10 @@ struct Job {
   data::SourceConfig data;
   Train train;
   Cluster cluster;
+  Ps ps;
   Checkpoint checkpoint;
 
+  bool has_servers() const { return cluster.strategy == "ps"; }
   std::int64_t lanes() const { return cluster.lanes > 0 ? cluster.lanes : cluster.workers; }
 };
 

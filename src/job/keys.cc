@@ -28,6 +28,11 @@ Field cluster() {
 }
 
 template <auto... path>
+Field ps() {
+  return field<Job, &Job::ps, path...>();
+}
+
+template <auto... path>
 Field checkpoint() {
   return field<Job, &Job::checkpoint, path...>();
 }
@@ -226,7 +231,14 @@ std::vector<Key> cluster_keys() {
       {.path = "cluster.strategy",
        .field = cluster<&Cluster::strategy>(),
        .meaning = "How the lanes' gradients meet.",
-       .words = {{"allreduce", "they are summed in every step"}}},
+       .words = {{"allreduce", "the workers sum them in every step, and each updates its own copy"},
+                 {"ps", "parameter servers sum them and update"}}},
+      {.path = "cluster.servers",
+       .field = cluster<&Cluster::servers>(),
+       .meaning =
+           "Parameter servers of strategy `ps`, each with a slice of the parameters. It does "
+           "not change the result.",
+       .range = from_to(1, 256)},
       {.path = "cluster.engine",
        .field = cluster<&Cluster::engine>(),
        .meaning = "What moves gradients between workers. It does not change the result.",
@@ -243,6 +255,20 @@ std::vector<Key> cluster_keys() {
        .meaning = "Gradients that are summed together, in bytes, while backward goes on; 0: 1 MiB. "
                   "It does not change the result.",
        .range = from_to(0, std::int64_t{1} << 30)},
+  };
+}
+
+std::vector<Key> ps_keys() {
+  return {
+      {.path = "ps.consistency",
+       .field = ps<&Ps::consistency>(),
+       .meaning = "What workers wait for, with strategy `ps`.",
+       .words = {{"bsp", "every worker in every step: the bits of an all-reduce"}}},
+      {.path = "ps.transport",
+       .field = ps<&Ps::transport>(),
+       .meaning = "How workers and servers exchange floats. It does not change the result.",
+       .words = {{"auto", "in shared memory where both are on one host, else over TCP"},
+                 {"tcp", "over TCP, also on one host"}}},
   };
 }
 
@@ -276,7 +302,7 @@ const Schema& job_schema() {
          .field = field<Job, &Job::name>(),
          .meaning = "Names the run's directory. Without it: the job file's name without `.toml`."}};
     for (const std::vector<Key>& part :
-         {model_keys(), data_keys(), train_keys(), cluster_keys(), checkpoint_keys()}) {
+         {model_keys(), data_keys(), train_keys(), cluster_keys(), ps_keys(), checkpoint_keys()}) {
       keys.insert(keys.end(), part.begin(), part.end());
     }
     return keys;

@@ -58,6 +58,7 @@ std::vector<Key> model_keys();
 std::vector<Key> data_keys();
 std::vector<Key> train_keys();
 std::vector<Key> cluster_keys();
+std::vector<Key> ps_keys();
 std::vector<Key> checkpoint_keys();
 std::vector<Key> layer_keys();
 // The words of arch::Init.

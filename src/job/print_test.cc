@@ -61,9 +61,14 @@ max_workers = 0
 max_restarts = 8
 lanes = 1
 strategy = "allreduce"
+servers = 1
 engine = "auto"
 timeout_s = 60
 bucket_bytes = 0
+
+[ps]
+consistency = "bsp"
+transport = "auto"
 
 [checkpoint]
 every_steps = 0

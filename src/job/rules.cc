@@ -175,6 +175,12 @@ std::optional<Broken> most_workers_have_lanes(const Job& job) {
                 "it must be at least `workers` and at most `lanes`; or 0: as many as workers"};
 }
 
+std::optional<Broken> servers_need_no_mpi(const Job& job) {
+  if (!job.has_servers() || job.cluster.engine != "mpi") return std::nullopt;
+  return Broken{"cluster.engine", "parameter servers do not work with engine `mpi`",
+                "use \"auto\", or strategy = \"allreduce\""};
+}
+
 std::optional<Broken> buckets_are_worth_a_message(const Job& job) {
   constexpr std::int64_t kLeast = 256;
   if (job.cluster.bucket_bytes == 0 || job.cluster.bucket_bytes >= kLeast) return std::nullopt;
@@ -212,6 +218,7 @@ std::vector<Rule> rules() {
       {{"cluster.min_workers", "cluster.workers"}, fewest_workers_are_not_more},
       {{"cluster.max_workers", "cluster.workers", "cluster.lanes"}, most_workers_have_lanes},
       {{"cluster.lanes", "cluster.workers", "train.batch"}, lanes_share_a_batch},
+      {{"cluster.engine", "cluster.strategy"}, servers_need_no_mpi},
       {{"cluster.bucket_bytes"}, buckets_are_worth_a_message},
   };
 }

@@ -108,7 +108,9 @@ class Client::ServerEnd final : public Receiver {
     return floats.subspan(begin - piece->begin, std::min(end, piece->end) - begin);
   }
 
-  bool has_squares() const { return squares_came_; }
+  // A server that there was nothing left for takes no part.
+  bool is_idle() const { return pieces_.empty(); }
+  bool has_squares() const { return squares_came_ || is_idle(); }
   const std::vector<double>& squares() const { return squares_; }
 
   void fetch(std::int64_t step, std::uint32_t array, std::size_t begin, std::span<float> into) {
@@ -124,19 +126,22 @@ class Client::ServerEnd final : public Receiver {
   }
   bool has_fetched() const { return wanted_.empty(); }
 
+  // Nothing of an array is worth a message, too: the server must know of the state.
   void load(std::int64_t step, std::uint32_t array, std::size_t begin,
             std::span<const float> from) {
-    for (std::size_t at = 0; at < from.size(); at += kStateFloats) {
+    std::size_t at = 0;
+    do {
       const std::size_t count = std::min(kStateFloats, from.size() - at);
       connection_.send({.kind = Kind::kLoad, .slot = array, .step = step, .place = begin + at},
                        bytes_of(from.subspan(at, count)));
-    }
+      at += count;
+    } while (at < from.size());
   }
   void use(std::int64_t step) {
     using_.reset();
     connection_.send({.kind = Kind::kUse, .step = step});
   }
-  bool is_using(std::int64_t step) const { return using_ == step; }
+  bool is_using(std::int64_t step) const { return using_ == step || is_idle(); }
 
   Result<std::span<std::byte>> place(const Header& header) override {
     switch (header.kind) {
@@ -306,6 +311,7 @@ Status Client::open(Deadline deadline) {
 bool Client::all_have(std::int64_t step) const {
   return std::all_of(servers_.begin(), servers_.end(), [&](const auto& server) {
     const wire::PsBegun& begun = *server->begun();
+    if (server->is_idle()) return true;
     return begun.held().begin() == server->slice().begin &&
            begun.held().end() == server->slice().end &&
            begun.held_floats() == config_.plan.floats &&
@@ -332,11 +338,12 @@ bool Client::can_fetch(std::int64_t step) const {
 Status Client::fetch(std::int64_t step, const Arrays& into, Deadline deadline) {
   for (auto& server : servers_) {
     const wire::PsBegun& begun = *server->begun();
-    // Its own slice after the first step of this generation, what it said at the beginning before.
+    // What it said at the beginning, until it was told what to go on from.
     const Bucket held =
-        step_ > 0 ? server->slice() : Bucket{begun.held().begin(), begun.held().end()};
+        has_own_slices_ ? server->slice() : Bucket{begun.held().begin(), begun.held().end()};
     const std::size_t end = std::min(held.end, config_.plan.parameters);
     for (std::size_t array = 0; array < into.size() && held.begin < end; ++array) {
+      if (into[array].empty()) continue;
       server->fetch(step, static_cast<std::uint32_t>(array), held.begin,
                     into[array].subspan(held.begin, end - held.begin));
     }
@@ -351,19 +358,23 @@ Status Client::fetch(std::int64_t step, const Arrays& into, Deadline deadline) {
 
 Status Client::load(std::int64_t step, const Arrays& from, Deadline deadline) {
   for (auto& server : servers_) {
+    if (server->is_idle()) continue;
     const Bucket& slice = server->slice();
-    const std::size_t end = std::min(slice.end, config_.plan.parameters);
+    const std::size_t end = std::clamp(config_.plan.parameters, slice.begin, slice.end);
+    const std::size_t first = std::min(slice.begin, config_.plan.parameters);
     for (std::size_t array = 0; array < from.size(); ++array) {
-      const std::size_t count = slice.begin < end ? end - slice.begin : 0;
-      server->load(step, static_cast<std::uint32_t>(array), std::min(slice.begin, end),
-                   from[array].subspan(std::min(slice.begin, end), count));
+      server->load(step, static_cast<std::uint32_t>(array), slice.begin,
+                   from[array].subspan(first, end - slice.begin));
     }
   }
   return use(step, deadline);
 }
 
 Status Client::use(std::int64_t step, Deadline deadline) {
-  for (auto& server : servers_) server->use(step);
+  has_own_slices_ = true;
+  for (auto& server : servers_) {
+    if (!server->is_idle()) server->use(step);
+  }
   return await(
       [&] {
         return std::all_of(servers_.begin(), servers_.end(),
@@ -420,6 +431,7 @@ Status Client::answer_norms() {
   scaled_ = true;
   const optim::Clipping clipping = optim::clipping_of(sum, config_.plan.clip);
   for (auto& server : servers_) {
+    if (server->is_idle()) continue;
     server->connection().send({.kind = Kind::kScale,
                                .step = step_,
                                .number = clipping.scale,

@@ -49,7 +49,8 @@ class Client {
   bool all_have(std::int64_t step) const;
   // Whether the servers together have the state after `step`, of whatever slices.
   bool can_fetch(std::int64_t step) const;
-  // Takes the state after `step` from the servers. Arrays are whole vectors of parameters.
+  // Takes the state after `step` from the servers. Arrays are whole vectors of parameters; empty
+  // ones are left out.
   Status fetch(std::int64_t step, const Arrays& into, Deadline deadline);
   // Gives it to them.
   Status load(std::int64_t step, const Arrays& from, Deadline deadline);
@@ -100,6 +101,8 @@ class Client {
   std::vector<OwnPartial> partials_;
   std::vector<std::unique_ptr<ServerEnd>> servers_;
   std::vector<float> received_;  // Results of servers that share no memory.
+
+  bool has_own_slices_ = false;  // The servers hold the slices of this generation.
 
   // Of the step.
   std::int64_t step_ = 0;

@@ -168,6 +168,20 @@ TEST(Server, GivesTheBitsOfAWorkerAlone) {
   }
 }
 
+TEST(Server, MayHaveNothingToHold) {
+  // Less than a block for three servers; only sums for one of two.
+  for (const auto& [parameters, summed, servers] :
+       {std::tuple(100UL, 5UL, 3UL), {1024UL, 900UL, 2UL}, {1UL, 0UL, 1UL}}) {
+    Plan plan = plan_of(parameters, summed, 2, 2);
+    plan.clip.norm = 0.5;
+    for (const Sharing sharing : {Sharing::kNever, Sharing::kWhereItCan}) {
+      TestServers fresh(servers);
+      for (const std::vector<float>& result : train(fresh, plan, 0, 2, sharing))
+        EXPECT_EQ(result, computed_alone(plan, 2));
+    }
+  }
+}
+
 TEST(Server, ClipsByTheNormOfAllServers) {
   Plan plan = plan_of(30'000, 5, 3, 2);
   plan.clip = {.norm = 0.5, .value = 0.7};

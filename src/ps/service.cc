@@ -21,10 +21,6 @@ Error unexpected(const Header& header) {
                                                    static_cast<int>(header.kind)));
 }
 
-bool is_whole_floats(const Header& header) {
-  return header.bytes % sizeof(float) == 0;
-}
-
 }  // namespace
 
 Result<Service::Holding> Service::make_holding(const SliceConfig& config, std::size_t floats) try {
@@ -62,15 +58,8 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
           std::span(memory).subspan(piece.begin - config_.slice.begin, piece.end - piece.begin));
     }
     case Kind::kLoad: {
-      if (member == members_.end() || !is_whole_floats(header)) return unexpected(header);
-      if (!incoming_ && !(holding_ && is_same_slice(holding_->slice->config(), config_))) {
-        TANDEM_ASSIGN(incoming_, make_holding(config_, plan_->floats));
-      }
-      if (header.place < config_.slice.begin) return unexpected(header);
-      TANDEM_ASSIGN(const std::span<float> floats,
-                    incoming_or_held().slice->load(header.step, header.slot,
-                                                   header.place - config_.slice.begin,
-                                                   header.bytes / sizeof(float)));
+      if (member == members_.end()) return unexpected(header);
+      TANDEM_ASSIGN(const std::span<float> floats, place_of_load(header));
       return std::as_writable_bytes(floats);
     }
     default:
@@ -78,11 +67,23 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
   }
 }
 
+Result<std::span<float>> Service::place_of_load(const Header& header) {
+  if (header.bytes % sizeof(float) != 0 || header.place < config_.slice.begin)
+    return unexpected(header);
+  if (!incoming_ && !(holding_ && is_same_slice(holding_->slice->config(), config_))) {
+    TANDEM_ASSIGN(incoming_, make_holding(config_, plan_->floats));
+  }
+  return incoming_or_held().slice->load(
+      header.step, header.slot, header.place - config_.slice.begin, header.bytes / sizeof(float));
+}
+
 Status Service::message(PeerId peer, const Header& header, std::span<const std::byte> payload) {
   if (header.kind == Kind::kBegin) return begin(peer, payload);
   if (!members_.contains(peer)) return unexpected(header);
   switch (header.kind) {
     case Kind::kLoad:
+      // What has no payload had no place either.
+      if (header.bytes == 0) TANDEM_TRY(place_of_load(header));
       return {};
     case Kind::kUse:
       return use(peer, header);

@@ -69,6 +69,7 @@ class Service {
 
   static Result<Holding> make_holding(const SliceConfig& config, std::size_t floats);
 
+  Result<std::span<float>> place_of_load(const Header& header);
   Status begin(PeerId peer, std::span<const std::byte> payload);
   Status check_member(const wire::PsBegin& begin);
   Status begin_generation(Plan plan, const wire::PsPlan& message);

@@ -104,7 +104,8 @@ Error train_until_failure(int rank, Moment moment, Notes& notes, collective::Gro
     const bool waits = moment == Moment::kCollective && step == kLastStep;
     // The others wait for this one in the middle of the sum.
     if (waits && rank == kSlow) std::this_thread::sleep_for(300ms);
-    Status status = stepper->run_lane(loader.next()->batch, step, lanes.begin, job.train.batch);
+    Status status = stepper->begin_step(step, 0.01);
+    if (status.ok()) status = stepper->run_lane(loader.next()->batch, lanes.begin, job.train.batch);
     if (!status.ok()) return std::move(status).error().within("step " + std::to_string(step + 1));
     std::thread killer;
     if (waits && rank == kVictim) {
@@ -113,7 +114,7 @@ Error train_until_failure(int rank, Moment moment, Notes& notes, collective::Gro
         die(notes);
       });
     }
-    auto finished = stepper->finish_step(step, 0.01);
+    auto finished = stepper->finish_step();
     if (killer.joinable()) killer.join();
     if (!finished.ok()) return std::move(finished).error();
   }

@@ -7,12 +7,21 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "collective/group.h"
 #include "collective/tree.h"
+#include "net/address.h"
 
 namespace tandem::train {
+
+// The parameter servers of a generation; none for a job without.
+struct ServerPlaces {
+  std::vector<net::Endpoint> endpoints;
+  std::string token;
+  std::uint64_t generation = 0;
+};
 
 struct Place {
   collective::Group group;
@@ -20,6 +29,9 @@ struct Place {
   std::filesystem::path resume;
   collective::LaneEnds ends = {};  // How the members share the lanes; empty: equally.
   std::string owner = {};          // Whose the run directory must be (checkpoint/owner.h).
+  ServerPlaces servers = {};
+  // The state of all is lost with what others had of it: from `resume`, whatever this worker has.
+  bool anew = false;
 };
 
 // How the last group ended for this worker.

@@ -8,6 +8,8 @@
 
 #include "base/check.h"
 #include "base/span_math.h"
+#include "exchange/allreduce.h"
+#include "exchange/servers.h"
 #include "train/buckets.h"
 #include "train/lane_sums.h"
 #include "train/recipe.h"
@@ -17,8 +19,6 @@ namespace {
 
 // Behind the lanes' sums: how many workers have each wish but the first.
 constexpr std::size_t kWishFloats = 2;
-// Floats of the sum that are added and used at a time: they stay in the first-level cache.
-constexpr std::size_t kPiece = 2048;
 
 }  // namespace
 
@@ -39,24 +39,36 @@ Result<std::unique_ptr<Stepper>> Stepper::create(const job::Job& job, model::Mod
 
 void Stepper::leave() {
   trees_.clear();
-  reducer_.reset();
+  exchange_.reset();
 }
 
-Status Stepper::join(collective::Group& group, collective::LaneEnds ends) {
+Status Stepper::join(collective::Group& group, Meeting meeting) {
   leave();
-  begin_step();
+  reset();
   wish_ = Wish::kGoOn;
-  plan_.ends = std::move(ends);
-  hosted_ = collective::hosted_lanes(collective::ends_of(plan_, group.size()), group.rank());
-  TANDEM_ASSIGN(reducer_, group.make_reducer(plan_, collective::deadline_after(patience_)));
+  plan_.reduce.ends = std::move(meeting.ends);
+  hosted_ = collective::hosted_lanes(collective::ends_of(plan_.reduce, group.size()), group.rank());
+  const collective::Deadline deadline = collective::deadline_after(patience_);
+  if (meeting.servers.endpoints.empty()) {
+    TANDEM_ASSIGN(exchange_, exchange::make_allreduce(plan_, group, *optimizer_, deadline));
+  } else {
+    const exchange::ServersConfig config{.servers = meeting.servers.endpoints,
+                                         .token = meeting.servers.token,
+                                         .transport = transport_,
+                                         .generation = meeting.servers.generation,
+                                         .steps_done = meeting.steps_done,
+                                         .optimizer_steps = meeting.optimizer_steps};
+    TANDEM_ASSIGN(exchange_, exchange::make_servers(plan_, config, group, model_.parameters(),
+                                                    *optimizer_, deadline));
+  }
   const auto nodes = collective::maximal_nodes(all_lanes_, hosted_);
-  TANDEM_CHECK(nodes.size() == reducer_->partials());
+  TANDEM_CHECK(nodes.size() == exchange_->partials());
   for (std::size_t i = 0; i < nodes.size(); ++i)
-    trees_.emplace_back(nodes[i].size(), reducer_->partial(i));
+    trees_.emplace_back(nodes[i].size(), exchange_->partial(i));
   return {};
 }
 
-void Stepper::begin_step() {
+void Stepper::reset() {
   tree_ = 0;
   final_from_ = parameters_;
   told_ = 0;
@@ -66,8 +78,6 @@ void Stepper::begin_step() {
 Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
                  std::unique_ptr<optim::Optimizer> optimizer)
     : seed_(job.train.seed),
-      clip_(job.train.clip),
-      trainable_(std::move(trainable.parameters)),
       live_buffers_(std::move(trainable.buffers)),
       all_lanes_(job.lanes()),
       patience_(patience_of(job.cluster)),
@@ -75,18 +85,24 @@ Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
       tail_(parameters_ + static_cast<std::size_t>(model.blueprint().buffers)),
       wishes_(tail_ + static_cast<std::size_t>(all_lanes_) * kLaneSumFloats),
       floats_(wishes_ + kWishFloats),
-      plan_{all_lanes_, floats_, make_buckets(parameters_, floats_, job.cluster.bucket_bytes),
-            /*in_pieces=*/clip_.value <= 0 && clip_.norm <= 0, patience_},
+      transport_(job.ps.transport),
+      plan_{{all_lanes_, floats_, make_buckets(parameters_, floats_, job.cluster.bucket_bytes),
+             /*in_pieces=*/job.train.clip.value <= 0 && job.train.clip.norm <= 0, patience_},
+            parameters_,
+            std::move(trainable.parameters),
+            job.train.optimizer,
+            job.train.clip},
       model_(model),
       optimizer_(std::move(optimizer)),
-      clipped_(clip_.value > 0 ? parameters_ : 0),
-      scratch_(kPiece),
       told_sums_(floats_ - tail_),
       statistics_(tail_ - parameters_) {}
 
-Status Stepper::run_lane(const data::Batch& batch, std::int64_t step, std::int64_t lane,
-                         std::int64_t step_samples) {
-  if (lane == hosted_.begin) TANDEM_TRY(reducer_->release(collective::deadline_after(patience_)));
+Status Stepper::begin_step(std::int64_t step, double lr) {
+  step_ = step;
+  return exchange_->begin(step, lr, collective::deadline_after(patience_));
+}
+
+Status Stepper::run_lane(const data::Batch& batch, std::int64_t lane, std::int64_t step_samples) {
   LaneTree& tree = trees_[tree_];
   const std::span<float> memory = tree.next();
   const bool last = tree.is_last();
@@ -95,7 +111,7 @@ Status Stepper::run_lane(const data::Batch& batch, std::int64_t step, std::int64
     std::fill(memory.begin(), memory.end(), 0.0F);
     if (last) part_ready(0, parameters_);
   } else {
-    TANDEM_ASSIGN(sums, compute(batch, step, lane, step_samples, memory));
+    TANDEM_ASSIGN(sums, compute(batch, lane, step_samples, memory));
   }
   tail_ready(lane, sums, memory);
   if (last) {
@@ -107,9 +123,8 @@ Status Stepper::run_lane(const data::Batch& batch, std::int64_t step, std::int64
   return told_status_;
 }
 
-Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t step,
-                                         std::int64_t lane, std::int64_t step_samples,
-                                         std::span<float> memory) {
+Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t lane,
+                                         std::int64_t step_samples, std::span<float> memory) {
   model::LaneOutput output{
       memory.first(parameters_), memory.subspan(parameters_, tail_ - parameters_), {}};
   if (trees_[tree_].is_last()) {
@@ -119,7 +134,7 @@ Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t 
   }
   const auto begin = std::chrono::steady_clock::now();
   auto sums = model_.forward_backward(batch, 1.0F / static_cast<float>(step_samples),
-                                      {seed_, step, lane}, output);
+                                      {seed_, step_, lane}, output);
   computed_ += std::chrono::steady_clock::now() - begin;
   ++computed_lanes_;
   return sums;
@@ -132,19 +147,19 @@ double Stepper::take_lane_seconds() {
 }
 
 // Gradients [begin, end) of a tree's last lane are complete. Once that is so for the last tree too,
-// the reducer hears of every bucket in them.
+// the exchange hears of every bucket in them.
 void Stepper::part_ready(std::size_t begin, std::size_t end) {
   trees_[tree_].push_last(begin, end);
   if (tree_ + 1 < trees_.size()) return;
   TANDEM_CHECK(end == final_from_);  // Backward goes from the last block to the first.
   final_from_ = begin;
   std::size_t more = 0;
-  while (told_ + more + 1 < plan_.buckets.size() &&
-         plan_.buckets[told_ + more].begin >= final_from_)
+  while (told_ + more + 1 < plan_.reduce.buckets.size() &&
+         plan_.reduce.buckets[told_ + more].begin >= final_from_)
     ++more;
   if (more == 0) return;
   told_ += more;
-  if (told_status_.ok()) told_status_ = reducer_->ready(more);
+  if (told_status_.ok()) told_status_ = exchange_->ready(more);
 }
 
 // What follows the gradients, which ends the lane.
@@ -158,20 +173,11 @@ void Stepper::tail_ready(std::int64_t lane, const model::LossSums& sums, std::sp
   if (!trees_[tree_].is_last()) return;
   trees_[tree_].push_last(parameters_, floats_);
   if (last_of_all && told_status_.ok())
-    told_status_ = reducer_->ready(plan_.buckets.size() - told_);
-}
-
-void Stepper::take(collective::Bucket at, std::span<float> to) {
-  while (at.begin < at.end) {
-    const std::span<const float> piece = reducer_->piece(at, scratch_);
-    std::copy(piece.begin(), piece.end(), to.begin());
-    to = to.subspan(piece.size());
-    at.begin += piece.size();
-  }
+    told_status_ = exchange_->ready(plan_.reduce.buckets.size() - told_);
 }
 
 StepOutcome Stepper::read_tail() {
-  take({tail_, floats_}, told_sums_);
+  exchange_->take({tail_, floats_}, told_sums_);
   StepOutcome outcome;
   for (std::int64_t lane = 0; lane < all_lanes_; ++lane) {
     outcome.sums.add(
@@ -184,39 +190,8 @@ StepOutcome Stepper::read_tail() {
   return outcome;
 }
 
-optim::Clipping Stepper::clip() {
-  // A plan that is not in pieces gives all of them at once.
-  std::span<const float> gradients = reducer_->piece({0, parameters_}, {});
-  if (clip_.value > 0) {
-    // The sum is everybody's, so it is not changed where it lies.
-    std::copy(gradients.begin(), gradients.end(), clipped_.begin());
-    optim::clip_by_value(clipped_, clip_, trainable_);
-    gradients = clipped_;
-  }
-  return optim::clip_by_norm(gradients, clip_, trainable_);
-}
-
-optim::Updated Stepper::update(double lr, double gradient_scale) {
-  optim::Updated result = optim::Updated::kFinite;
-  optimizer_->begin(lr, gradient_scale);
-  for (const optim::Range& range : trainable_) {
-    const auto end = static_cast<std::size_t>(range.end);
-    for (auto at = static_cast<std::size_t>(range.begin); at < end;) {
-      const std::span<const float> piece =
-          clipped_.empty() ? reducer_->piece({at, end}, scratch_)
-                           : std::span<const float>(clipped_).subspan(at, end - at);
-      const optim::Range part{static_cast<std::int64_t>(at),
-                              static_cast<std::int64_t>(at + piece.size())};
-      if (optimizer_->update(model_.parameters(), piece, part) == optim::Updated::kNotFinite)
-        result = optim::Updated::kNotFinite;
-      at += piece.size();
-    }
-  }
-  return result;
-}
-
 void Stepper::update_statistics() {
-  take({parameters_, tail_}, statistics_);
+  exchange_->take({parameters_, tail_}, statistics_);
   for (const optim::Range& range : live_buffers_) {
     const auto begin = static_cast<std::size_t>(range.begin);
     const auto count = static_cast<std::size_t>(range.end - range.begin);
@@ -225,26 +200,32 @@ void Stepper::update_statistics() {
   }
 }
 
-Result<StepOutcome> Stepper::finish_step(std::int64_t step, double lr) {
-  begin_step();
-  Status gathered = reducer_->gather(collective::deadline_after(patience_));
-  if (!gathered.ok()) return std::move(gathered).error().within(fmt::format("step {}", step + 1));
+Result<StepOutcome> Stepper::finish_step() {
+  reset();
+  Status gathered = exchange_->gather(collective::deadline_after(patience_));
+  if (!gathered.ok()) return std::move(gathered).error().within(fmt::format("step {}", step_ + 1));
   StepOutcome outcome = read_tail();
-  if (!std::isfinite(outcome.sums.loss)) return diverged(step);
-  optim::Clipping clipping;
-  if (!plan_.in_pieces) clipping = clip();
-  if (!std::isfinite(clipping.norm)) return diverged(step);
-  if (update(lr, clipping.scale) == optim::Updated::kNotFinite) return diverged(step);
+  if (!std::isfinite(outcome.sums.loss)) return diverged();
+  const exchange::Update update = exchange_->update(model_.parameters());
+  if (update.updated == optim::Updated::kNotFinite) return diverged();
   update_statistics();
-  reducer_->taken();
+  exchange_->end();
   model_.parameters_changed();
-  outcome.grad_norm = clipping.norm;
+  outcome.grad_norm = update.norm;
   return outcome;
 }
 
-Error Stepper::diverged(std::int64_t step) {
+Status Stepper::fetch_state(std::int64_t steps_done) {
+  return exchange_->fetch_state(steps_done, collective::deadline_after(patience_));
+}
+
+collective::Traffic Stepper::traffic() const {
+  return exchange_ == nullptr ? collective::Traffic() : exchange_->traffic();
+}
+
+Error Stepper::diverged() {
   std::vector<float> gradients(parameters_);
-  take({0, parameters_}, gradients);
+  exchange_->take({0, parameters_}, gradients);
   constexpr const char* kAdvice =
       "lower train.optimizer.lr, add train.clip.norm or train.schedule.warmup_steps, or look for "
       "such values in the data";
@@ -260,7 +241,7 @@ Error Stepper::diverged(std::int64_t step) {
     what = fmt::format("the update made `{}` {}", name(worse), parameters[worse]);
   }
   return Error(Code::kDiverged,
-               fmt::format("training diverged at step {}: {}; {}", step + 1, what, kAdvice));
+               fmt::format("training diverged at step {}: {}; {}", step_ + 1, what, kAdvice));
 }
 
 }  // namespace tandem::train

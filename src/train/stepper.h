@@ -1,23 +1,25 @@
-// One optimizer step on lanes: forward and backward of each lane that this worker hosts, the sum
-// over all lanes of all workers in the lane tree's order, clipping, the update, and the running
-// statistics. Knows nothing of files, processes or time. Thread-compatible; allocates nothing after
-// the first steps.
+// One optimizer step on lanes: forward and backward of each lane that this worker hosts, the
+// exchange with the other workers that sums over all lanes in the tree's order and updates the
+// parameters (exchange/exchange.h), and the running statistics. Knows nothing of files, processes
+// or time. Thread-compatible; allocates nothing after the first steps.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "collective/group.h"
 #include "data/dataset.h"
+#include "exchange/exchange.h"
 #include "job/job.h"
 #include "model/model.h"
-#include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "optim/range.h"
 #include "train/lane_tree.h"
+#include "train/places.h"
 #include "train/recipe.h"
 
 namespace tandem::train {
@@ -35,6 +37,14 @@ struct StepOutcome {
   Wish wish = Wish::kGoOn;  // The same at every worker: then all do so.
 };
 
+// Where a group begins.
+struct Meeting {
+  collective::LaneEnds ends = {};    // How the members share the lanes; empty: equally.
+  ServerPlaces servers = {};         // Where parameter servers are, for a job that has some.
+  std::int64_t steps_done = 0;       // What the model's parameters are.
+  std::int64_t optimizer_steps = 0;  // What the optimizer's state is.
+};
+
 class Stepper {
  public:
   // `model` must outlive it. join() comes before the first step.
@@ -47,8 +57,7 @@ class Stepper {
   // Between steps, or after one that failed because of another worker: goes on with other workers.
   // leave() comes before the end of the group, join() with the next one.
   void leave();
-  // `ends`: how the members share the lanes; empty: equally.
-  Status join(collective::Group& group, collective::LaneEnds ends = {});
+  Status join(collective::Group& group, Meeting meeting = {});
 
   // The lanes that this worker computes.
   collective::LaneRange lanes() const { return hosted_; }
@@ -60,61 +69,62 @@ class Stepper {
   // Passed on to the other workers in the next step.
   void wish(Wish wish) { wish_ = wish; }
 
+  // The step after `step` steps begins, with this learning rate.
+  Status begin_step(std::int64_t step, double lr);
   // Call for each hosted lane in order, with its batch of the step (which may be empty), then
   // finish_step().
-  Status run_lane(const data::Batch& batch, std::int64_t step, std::int64_t lane,
-                  std::int64_t step_samples);
+  Status run_lane(const data::Batch& batch, std::int64_t lane, std::int64_t step_samples);
 
   // kDiverged, with the tensor's name, when the loss, the gradient's norm or an updated parameter
   // is not finite; the model is then of no more use. kPeerLost or kTimeout, with the worker's name,
   // when the sum did not come together; the model is then as before the step.
-  Result<StepOutcome> finish_step(std::int64_t step, double lr);
+  Result<StepOutcome> finish_step();
+
+  // Between steps, after `steps_done` of them: optimizer() gets its state from the servers, where
+  // they have it. One worker may do this while the others do not.
+  Status fetch_state(std::int64_t steps_done);
+  // What the exchange has moved besides the group's own.
+  collective::Traffic traffic() const;
 
  private:
   Stepper(const job::Job& job, model::Model& model, Trainable trainable,
           std::unique_ptr<optim::Optimizer> optimizer);
 
-  Result<model::LossSums> compute(const data::Batch& batch, std::int64_t step, std::int64_t lane,
+  Result<model::LossSums> compute(const data::Batch& batch, std::int64_t lane,
                                   std::int64_t step_samples, std::span<float> memory);
   void part_ready(std::size_t begin, std::size_t end);
   void tail_ready(std::int64_t lane, const model::LossSums& sums, std::span<float> memory);
-  // Copies a part of the sum.
-  void take(collective::Bucket at, std::span<float> to);
   StepOutcome read_tail();
-  void begin_step();
-  optim::Clipping clip();
-  optim::Updated update(double lr, double gradient_scale);
+  void reset();
   void update_statistics();
-  Error diverged(std::int64_t step);
+  Error diverged();
 
   // Constant after construction.
   const std::uint64_t seed_;
-  const optim::ClipConfig clip_;
-  const std::vector<optim::Range> trainable_;
   const std::vector<optim::Range> live_buffers_;
   const std::int64_t all_lanes_;
   const std::chrono::milliseconds patience_;
   // The vector that is summed: gradients, statistics, then what the lanes tell.
   const std::size_t parameters_, tail_, wishes_, floats_;
-  collective::ReducePlan plan_;
+  const std::string transport_;
+  exchange::Plan plan_;
 
   model::Model& model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   // Of the group that it is in.
   collective::LaneRange hosted_;
-  std::unique_ptr<collective::Reducer> reducer_;
+  std::unique_ptr<exchange::Exchange> exchange_;
   std::vector<LaneTree> trees_;  // One for each partial sum.
-  std::vector<float> clipped_;   // A copy of the gradients when they are clipped by value.
-  std::vector<float> scratch_;   // For pieces of the sum.
   std::vector<float> told_sums_, statistics_;
   Wish wish_ = Wish::kGoOn;
   std::chrono::steady_clock::duration computed_{};
   std::int64_t computed_lanes_ = 0;
 
   // Of the step that is under way.
+  std::int64_t step_ = 0;
   std::size_t tree_ = 0;        // Where the current lane belongs.
   std::size_t final_from_ = 0;  // Gradients from here on are complete.
-  std::size_t told_ = 0;        // Buckets that the reducer was told of.
+  std::size_t told_ = 0;        // Buckets that the exchange was told of.
   Status told_status_;          // What it said.
 };
 

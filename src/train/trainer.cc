@@ -57,10 +57,13 @@ class Training {
         length_(prepared.length),
         facts_(std::move(prepared.facts)),
         notes_(std::move(prepared.notes)),
+        first_schedule_(prepared.schedule),
         course_(prepared.schedule) {}
 
   Status run(Trainable trainable) {
     TANDEM_ASSIGN(stepper_, Stepper::create(job_, *model_, std::move(trainable)));
+    // Who loses a server that has no copy goes back, perhaps to the beginning.
+    if (job_.has_servers()) capture(*model_, stepper_->optimizer(), {}, first_state_);
     voice_.say(started_message(job_, parts_, model_->blueprint(), length_, notes_));
     for (;;) {
       const Result<End> end = train_in_next_group();
@@ -77,8 +80,10 @@ class Training {
   Result<End> train_in_next_group() {
     TANDEM_ASSIGN(Place place, places_.next(parting_, [this] { voice_.beat(); }));
     group_.emplace(std::move(place.group));
+    if (place.anew) forget();
     TANDEM_TRY(catch_up(place.resume));
-    TANDEM_TRY(stepper_->join(*group_, std::move(place.ends)));
+    TANDEM_TRY(stepper_->join(*group_, {std::move(place.ends), std::move(place.servers),
+                                        course_.step, optimizer_steps_}));
     appoint_writer(std::move(place.owner));
     // Others may not have got as far: who wished to stop wishes it again, and all judge together.
     regroups_ = stopped_ = checkpoints_end_ = false;
@@ -94,14 +99,26 @@ class Training {
 
   void leave(const Error* error) {
     parting_ = error == nullptr ? Parting::kAgreed : Parting::kBroken;
+    if (group_) count_traffic();
     stepper_->leave();
-    if (group_) {
-      const collective::Traffic traffic = group_->traffic();
+    group_.reset();
+    voice_.say(left_message(places_.generation(), course_.step, error));
+  }
+
+  // What the group that ends, and its servers, have moved.
+  void count_traffic() {
+    for (const collective::Traffic& traffic : {group_->traffic(), stepper_->traffic()}) {
       traffic_.sent += traffic.sent;
       traffic_.received += traffic.received;
     }
-    group_.reset();
-    voice_.say(left_message(places_.generation(), course_.step, error));
+  }
+
+  // What the others had is lost: back to the first weights, or to the checkpoint that is named.
+  void forget() {
+    restore(first_state_, *model_, stepper_->optimizer());
+    course_ = Course(first_schedule_);
+    optimizer_steps_ = 0;
+    has_state_ = false;
   }
 
   // The members of a group come from different places: some trained on while others did not, and
@@ -130,7 +147,9 @@ class Training {
       TANDEM_ASSIGN(snapshot, read_snapshot(checkpoint, *model_, stepper_->optimizer()));
     }
     TANDEM_TRY(share(snapshot, *group_, 0, deadline));
-    return take_over(snapshot);
+    TANDEM_TRY(take_over(snapshot));
+    optimizer_steps_ = course_.step;
+    return {};
   }
 
   Status copy_from(int rank, collective::Deadline deadline) {
@@ -139,7 +158,9 @@ class Training {
     TANDEM_TRY(share(snapshot, *group_, rank, deadline));
     if (group_->rank() == rank) return {};
     copied_ = true;
-    return take_over(snapshot);
+    TANDEM_TRY(take_over(snapshot));
+    optimizer_steps_ = -1;  // The other's may be old, where servers have the newest.
+    return {};
   }
 
   Status take_over(const Snapshot& snapshot) {
@@ -169,12 +190,12 @@ class Training {
   }
 
   // Takes a checkpoint when it is time, and tells how the last one went.
-  void checkpoint_if_due() {
-    if (!checkpointer_) return;
+  Status checkpoint_if_due() {
+    if (!checkpointer_) return {};
     const bool is_best = wants_best_ && course_.best && course_.best->first == course_.step;
     // The best one cannot come later, so it waits for the last.
     while (is_best && !checkpointer_->wait(Voice::kLook)) voice_.beat();
-    if (is_best || checkpointer_->is_due(course_.step)) take_checkpoint();
+    if (is_best || checkpointer_->is_due(course_.step)) TANDEM_TRY(take_checkpoint());
     if (const auto outcome = checkpointer_->outcome()) {
       if (outcome->status.ok()) {
         voice_.event("checkpoint",
@@ -186,24 +207,28 @@ class Training {
                                  outcome->status.error().message()));
       }
     }
+    return {};
   }
 
-  void take_checkpoint() {
+  Status take_checkpoint() {
+    TANDEM_TRY(stepper_->fetch_state(course_.step));
+    optimizer_steps_ = course_.step;
     const auto best = course_.best ? std::optional(course_.best->first) : std::nullopt;
     if (checkpointer_->take(course_.step, *model_, stepper_->optimizer(), course_.numbers(), best))
       wants_best_ = false;
+    return {};
   }
 
   // The last one, however soon after another, so that the run can go on from its end.
-  void checkpoint_the_end() {
-    if (!checkpointer_) return;
+  Status checkpoint_the_end() {
+    if (!checkpointer_) return {};
     const auto settle = [&] {
       while (!checkpointer_->wait(Voice::kLook)) voice_.beat();
-      checkpoint_if_due();
+      return checkpoint_if_due();
     };
-    settle();
-    take_checkpoint();
-    settle();
+    TANDEM_TRY(settle());
+    TANDEM_TRY(take_checkpoint());
+    return settle();
   }
 
   // The first step of a group is done, or there was none left to do.
@@ -248,7 +273,7 @@ class Training {
     for (;;) {
       if (is_epoch_to_judge()) TANDEM_TRY(evaluate_epoch());
       if (is_to_decide()) TANDEM_TRY(decide({}));
-      checkpoint_if_due();
+      TANDEM_TRY(checkpoint_if_due());
       TANDEM_TRY(displaced_);
       if (stopping() || has_ended()) break;
       if (regroups_) return {};
@@ -277,14 +302,15 @@ class Training {
     const std::int64_t samples =
         sampler.step_samples(epoch, course_.step % length_.steps_per_epoch);
     stepper_->wish(stop_ ? Wish::kStop : wants_regroup() ? Wish::kRegroup : Wish::kGoOn);
+    lr_ = course_.schedule.lr_at(course_.step);
+    Status status = stepper_->begin_step(course_.step, lr_);
     for (std::int64_t lane = stepper_->lanes().begin; lane < stepper_->lanes().end; ++lane) {
-      Status status = stepper_->run_lane(loader.next()->batch, course_.step, lane, samples);
+      if (status.ok()) status = stepper_->run_lane(loader.next()->batch, lane, samples);
       if (!status.ok())
         return std::move(status).error().within(fmt::format("step {}", course_.step + 1));
       voice_.beat();
     }
-    lr_ = course_.schedule.lr_at(course_.step);
-    TANDEM_ASSIGN(const StepOutcome outcome, stepper_->finish_step(course_.step, lr_));
+    TANDEM_ASSIGN(const StepOutcome outcome, stepper_->finish_step());
     stopped_ |= outcome.wish == Wish::kStop;
     regroups_ |= outcome.wish == Wish::kRegroup;
     ++course_.step;
@@ -404,7 +430,7 @@ class Training {
   Status finish() {
     report_placed();
     checkpoints_end_ = true;
-    checkpoint_the_end();
+    TANDEM_TRY(checkpoint_the_end());
     TANDEM_ASSIGN(const std::string hash, save());
     TANDEM_ASSIGN(const std::optional<Evaluation> evaluation, evaluate_test());
     // Whoever ends first must not be missed by one that could then not say that all is saved.
@@ -420,9 +446,9 @@ class Training {
     finished.set_samples(course_.samples);
     finished.set_train_s(course_.train_s);
     finished.set_weights_hash(hash);
-    const collective::Traffic traffic = group_->traffic();
-    finished.set_bytes_sent(traffic_.sent + traffic.sent);
-    finished.set_bytes_received(traffic_.received + traffic.received);
+    count_traffic();
+    finished.set_bytes_sent(traffic_.sent);
+    finished.set_bytes_received(traffic_.received);
     finished.set_engine(std::string(group_->engine()));
     finished.set_model_path((request_.run_directory / checkpoint::kModelFileName).string());
     voice_.say(message);
@@ -456,9 +482,13 @@ class Training {
   const std::string facts_;
   const std::vector<std::string> notes_;
 
+  const optim::Schedule first_schedule_;
+
   // The state that goes from group to group.
   Course course_;
-  bool has_state_ = false;  // Others may start from it.
+  std::int64_t optimizer_steps_ = 0;  // What the optimizer's state here is, where servers have one.
+  Snapshot first_state_;              // Of a job with servers.
+  bool has_state_ = false;            // Others may start from it.
   std::optional<collective::Group> group_;
   std::unique_ptr<Stepper> stepper_;          // Refers to the group.
   std::optional<Checkpointer> checkpointer_;  // The first worker's.

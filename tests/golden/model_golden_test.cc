@@ -100,8 +100,9 @@ void expect_losses_of(const Case& test, const std::vector<double>& golden) {
   ASSERT_TRUE(stepper.ok()) << stepper.error().message();
   for (std::size_t step = 0; step < golden.size(); ++step) {
     const auto number_of_step = static_cast<std::int64_t>(step);
-    ASSERT_TRUE((*stepper)->run_lane(test.batch, number_of_step, 0, test.batch.size).ok());
-    const auto outcome = (*stepper)->finish_step(number_of_step, job.train.optimizer.lr);
+    ASSERT_TRUE((*stepper)->begin_step(number_of_step, job.train.optimizer.lr).ok());
+    ASSERT_TRUE((*stepper)->run_lane(test.batch, 0, test.batch.size).ok());
+    const auto outcome = (*stepper)->finish_step();
     ASSERT_TRUE(outcome.ok()) << outcome.error().message();
     EXPECT_NEAR(outcome->sums.loss / static_cast<double>(test.batch.size), golden[step],
                 test.tolerance)

@@ -212,5 +212,41 @@ class Recipe(OneTruth):
                 self.assertEqual(told(three), told(one))
 
 
+class Servers(OneTruth):
+    """Parameter servers sum and update instead of the workers: the same bits."""
+
+    def assert_same(self, text, ways, *overrides):
+        """One process and each way, (workers, servers, transport), end in the same weights."""
+        truth = self.train(text, *overrides)
+        for workers, servers, transport in ways:
+            with self.subTest(workers=workers, servers=servers, transport=transport):
+                engine = "none" if workers == 1 else "shm"
+                found = self.train(text, *overrides, "cluster.strategy=ps", f"cluster.servers={servers}",
+                                   f"ps.transport={transport}", f"cluster.workers={workers}", engine=engine,
+                                   workers=workers)
+                self.assertEqual(found["cluster"]["strategy"], "ps")
+                self.assertEqual(found["cluster"]["servers"], {"start": servers, "end": servers})
+                for key in ("weights_hash", "eval", "steps", "samples"):
+                    self.assertEqual(found[key], truth[key], key)
+
+    def test_workers_servers_and_transports(self):
+        self.assert_same(MLP, [(1, 1, "auto"), (1, 3, "tcp"), (2, 1, "tcp"), (2, 2, "auto"), (3, 2, "tcp"), (3, 3, "auto"),
+                               (4, 1, "auto"), (4, 3, "tcp")], "model.hidden=[200]")
+
+    def test_optimizers_with_more_state(self):
+        self.assert_same(CNN, [(2, 2, "auto"), (3, 1, "tcp")])
+
+    def test_gradients_that_are_clipped(self):
+        ways = [(2, 2, "auto"), (3, 3, "tcp")]
+        self.assert_same(MLP, ways, "train.steps=12", "train.clip.norm=0.3")
+        self.assert_same(MLP, ways, "train.steps=12", "train.clip.value=0.005")
+
+    def test_frozen_layers_and_batch_statistics(self):
+        numbers = random.Random(1)
+        write_npy(self.scratch / "images.npy", (8, 3, 32, 32), [numbers.gauss(0, 1) for _ in range(8 * 3 * 32 * 32)])
+        write_npy(self.scratch / "labels.npy", (8,), [float(i % 2) for i in range(8)])
+        self.assert_same(RESNET, [(2, 2, "auto")], 'model.freeze=["conv1*"]')
+
+
 if __name__ == "__main__":
     main()

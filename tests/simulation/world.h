@@ -116,6 +116,9 @@ class World {
   void carry_out(const cluster::JobAction& action, const cluster::PlaceWorker& place);
   void carry_out(const cluster::JobAction& action, const cluster::AnswerWorker& answer);
   void carry_out(const cluster::JobAction& action, const cluster::EndWorker& end);
+  // Its jobs have no parameter servers.
+  void carry_out(const cluster::JobAction&, const cluster::StartServer&) {}
+  void carry_out(const cluster::JobAction&, const cluster::EndServer&) {}
   void carry_out(const cluster::JobAction& action, const cluster::TellUser& news);
   void carry_out(const cluster::JobAction& action, const cluster::EndJob& end);
   Worker* addressee(const cluster::JobAction& action, int number);

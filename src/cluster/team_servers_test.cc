@@ -1,0 +1,90 @@
+#include <gtest/gtest.h>
+
+#include "cluster/team.h"
+#include "cluster/team_testing.h"
+
+namespace tandem::cluster {
+namespace {
+
+using std::chrono::milliseconds;
+
+TimePoint at(int ms) {
+  return TimePoint{} + milliseconds(ms);
+}
+
+TeamConfig with_servers(int servers, int restarts = 8) {
+  TeamConfig config;
+  config.wanted = 2;
+  config.servers = servers;
+  config.restarts = restarts;
+  return config;
+}
+
+// Two workers and the servers, all of them there; a step is made.
+Team trained(const TeamConfig& config) {
+  Team team(config);
+  (void)team.begin(at(0));
+  for (int server = 0; server < config.servers; ++server) (void)team.server_ready(server, at(0));
+  for (int worker = 0; worker < 2; ++worker) (void)team.ready(worker, at(0));
+  for (int worker = 0; worker < 2; ++worker) (void)team.placed(worker, 1, at(0));
+  return team;
+}
+
+TEST(TeamServers, WorkersAreNotPlacedBeforeAllServersServe) {
+  Team team(with_servers(2));
+  EXPECT_EQ(texts(team.begin(at(0))),
+            (Texts{"start server 0", "start server 1", "start 0", "start 1"}));
+  (void)team.ready(0, at(1));
+  EXPECT_EQ(texts(team.ready(1, at(1))), Texts{});
+  EXPECT_EQ(texts(team.server_ready(1, at(2))), Texts{});
+  const TeamActions actions = team.server_ready(0, at(3));
+  EXPECT_EQ(texts(actions), (Texts{"place 0 in 1 as 0/2 anew", "place 1 in 1 as 1/2 anew"}));
+  EXPECT_EQ(std::get<PlaceWorker>(actions[0]).servers, (std::vector<int>{0, 1}));
+}
+
+TEST(TeamServers, ALostServerIsReplacedAndTheWorkersGoBackTogether) {
+  Team team = trained(with_servers(2));
+  const TeamActions lost = team.server_ended(0, "was killed", at(10));
+  EXPECT_EQ(texts(lost), Texts{"start server 2"});
+  EXPECT_EQ(told(lost, "lost"), Texts{"server 0: was killed"});
+  EXPECT_EQ(texts(team.left(0, 1, Leaving::kPeerLost, at(11))), Texts{});
+  EXPECT_EQ(texts(team.left(1, 1, Leaving::kPeerLost, at(11))), Texts{});
+  const TeamActions actions = team.server_ready(2, at(20));
+  EXPECT_EQ(texts(actions), (Texts{"place 0 in 2 as 0/2 anew", "place 1 in 2 as 1/2 anew"}));
+  EXPECT_EQ(std::get<PlaceWorker>(actions[0]).servers, (std::vector<int>{1, 2}));
+}
+
+TEST(TeamServers, WhatAWorkerSaysLateOfTheLostStateDoesNotCount) {
+  Team team(with_servers(1));
+  (void)team.begin(at(0));
+  (void)team.server_ready(0, at(0));
+  for (int worker = 0; worker < 2; ++worker) (void)team.ready(worker, at(0));
+  (void)team.server_ended(0, "was killed", at(10));
+  (void)team.placed(0, 1, at(11));
+  EXPECT_EQ(texts(team.server_ready(1, at(20))),
+            (Texts{"place 0 in 2 as 0/2 anew", "place 1 in 2 as 1/2 anew"}));
+}
+
+TEST(TeamServers, ALostWorkerCostsTheServersNothing) {
+  Team team = trained(with_servers(1));
+  EXPECT_EQ(texts(team.ended(1, {Ending::Kind::kLost, "was killed"}, at(10))),
+            (Texts{"start 2", "place 0 in 2 as 0/1"}));
+}
+
+TEST(TeamServers, TooManyLostServersEndTheJob) {
+  Team team = trained(with_servers(1, 0));
+  EXPECT_EQ(texts(team.server_ended(0, "was killed", at(10))), (Texts{"kill 0", "kill 1"}));
+  (void)team.ended(0, {}, at(11));
+  EXPECT_EQ(texts(team.ended(1, {}, at(11))), Texts{"end failed -1"});
+}
+
+TEST(TeamServers, ServersEndWithTheJob) {
+  Team team = trained(with_servers(1));
+  for (int worker = 0; worker < 2; ++worker) (void)team.finished(worker, at(20));
+  (void)team.ended(0, {Ending::Kind::kFinished, ""}, at(21));
+  EXPECT_EQ(texts(team.ended(1, {Ending::Kind::kFinished, ""}, at(21))),
+            (Texts{"kill server 0", "end finished"}));
+}
+
+}  // namespace
+}  // namespace tandem::cluster

@@ -1,0 +1,72 @@
+// How a step's gradients become new parameters: the seam between whoever computes them
+// (train/stepper.h) and the strategies. The vector that is exchanged holds the gradients of all
+// parameters, then numbers that are only summed: statistics, losses.
+//
+// A step: begin(), partial sums are written and told of by ready(), gather(), then take() and
+// update() in any order, and end(). After an error the step must be dropped, and the exchange with
+// it; parameters are then as before the step. Belongs to one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "collective/engine.h"
+#include "collective/reducer.h"
+#include "optim/config.h"
+#include "optim/optimizer.h"
+#include "optim/range.h"
+
+namespace tandem::exchange {
+
+using collective::Bucket;
+using collective::Deadline;
+
+// What is exchanged and how parameters are updated; the same at every worker.
+struct Plan {
+  collective::ReducePlan reduce;
+  std::size_t parameters = 0;  // Of the vector's floats; they come first.
+  std::vector<optim::Range> trainable;
+  optim::OptimizerConfig optimizer;
+  optim::ClipConfig clip;
+};
+
+struct Update {
+  double norm = 0;  // Of the gradient, before it was clipped; 0 when it is not clipped by norm.
+  optim::Updated updated = optim::Updated::kFinite;
+};
+
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  // How many partial sums this worker has, and the memory of each: to be written from begin() until
+  // ready().
+  virtual std::size_t partials() const = 0;
+  virtual std::span<float> partial(std::size_t index) = 0;
+
+  // The step after `steps_done` begins.
+  virtual Status begin(std::int64_t steps_done, double lr, Deadline deadline) = 0;
+  // The next `count` buckets of the step are complete in every partial sum of this worker.
+  virtual Status ready(std::size_t count) = 0;
+  // Waits until the sums over all lanes are known.
+  virtual Status gather(Deadline deadline) = 0;
+  // Copies sums; of gradients too where this worker has them, else zeros.
+  virtual void take(Bucket at, std::span<float> to) = 0;
+  // Brings the parameters to what they are after the step. What is no longer finite is found out
+  // here, or by the norm.
+  virtual Update update(std::span<float> parameters) = 0;
+  virtual void end() {}
+
+  // For whoever saves: the optimizer's state after `steps_done` steps is put into the optimizer
+  // that was given when the exchange was made, if it is not there already. Every server is asked
+  // for its part; no other worker need do anything.
+  virtual Status fetch_state(std::int64_t /*steps_done*/, Deadline /*deadline*/) { return {}; }
+
+  // What moved besides the group's own.
+  virtual collective::Traffic traffic() const { return {}; }
+};
+
+}  // namespace tandem::exchange

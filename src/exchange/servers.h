@@ -1,0 +1,37 @@
+// The exchange through parameter servers, in step: workers push their partial sums, servers add
+// them in the lanes' order, update and give everybody the new parameters. The same bits as an
+// all-reduce.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "collective/group.h"
+#include "exchange/exchange.h"
+#include "net/address.h"
+#include "optim/optimizer.h"
+
+namespace tandem::exchange {
+
+struct ServersConfig {
+  std::vector<net::Endpoint> servers;
+  std::string token;
+  std::string transport = "auto";  // auto: shared memory where it can be; tcp.
+  std::uint64_t generation = 0;    // Of the workers; larger than any before.
+  // Where the training stands. The servers must have that state, or this worker its optimizer's
+  // part of it (`optimizer_steps`) to give them.
+  std::int64_t steps_done = 0;
+  std::int64_t optimizer_steps = -1;
+};
+
+// Every worker of the group calls this with the same plan and steps_done. `parameters` are those
+// after steps_done steps. kNotFound when nobody has the optimizer's state any more.
+Result<std::unique_ptr<Exchange>> make_servers(const Plan& plan, const ServersConfig& config,
+                                               collective::Group& group,
+                                               std::span<float> parameters,
+                                               optim::Optimizer& optimizer, Deadline deadline);
+
+}  // namespace tandem::exchange

@@ -1,0 +1,146 @@
+"""A run with parameter servers whose workers or servers are killed or stopped ends as if nothing had happened."""
+import json
+import os
+import signal
+
+from harness import TandemTest, argument_of, children_of, is_gone, main, wait_for, whole_lines
+
+JOB = """\
+name = "servers"
+[model]
+kind = "mlp"
+hidden = [48, 48]
+dropout = 0.1
+[data]
+source = "digits"
+[train]
+epochs = 30
+batch = 19
+seed = 7
+report_every_s = 0.02
+optimizer = { kind = "adam", lr = 0.002 }
+[cluster]
+workers = 2
+lanes = 4
+strategy = "ps"
+servers = 2
+max_restarts = 100
+[checkpoint]
+every_steps = 100
+"""
+TRUTH = ("status", "weights_hash", "steps", "epochs", "samples", "eval")
+
+
+class ServersTest(TandemTest):
+    truth = None
+
+    def setUp(self):
+        super().setUp()
+        self.job.write_text(JOB)
+        if ServersTest.truth is None:
+            self.tandem("train", self.job, "--out", "truth", "-q", "cluster.workers=1", "cluster.strategy=allreduce")
+            ServersTest.truth = self.essence("truth")
+
+    def essence(self, run):
+        report = self.report(run)
+        return {key: report[key] for key in TRUTH}
+
+    def begin(self, out, *arguments):
+        process = self.start("train", self.job, "--out", out, "-q", *arguments)
+        self.await_steps(process, out, 50)
+        return process
+
+    def step(self, out):
+        lines = whole_lines(self.scratch / out / "metrics.jsonl")
+        return max((json.loads(line)["step"] for line in lines[-1:]), default=0)
+
+    def await_steps(self, process, out, steps):
+        def reached():
+            self.assertIsNone(process.poll(), "tandem ended early")
+            return self.step(out) >= steps
+        wait_for(reached, f"{steps} steps")
+
+    def pids(self, process, option):
+        """Workers have a --number, servers an --address."""
+        return [pid for pid in children_of(process.pid) if argument_of(pid, option) is not None and not is_gone(pid)]
+
+    def events(self, out, kind):
+        return [event for event in map(json.loads, whole_lines(self.scratch / out / "events.jsonl"))
+                if event["kind"] == kind]
+
+    def signal(self, pids, number=signal.SIGKILL):
+        for pid in pids:
+            self.addCleanup(lambda pid=pid: is_gone(pid) or os.kill(pid, signal.SIGKILL))
+            os.kill(pid, number)
+
+    def assert_same_end(self, process, out):
+        """A busy machine may make it slow; without a step in a minute it hangs."""
+        pids = self.pids(process, "--number") + self.pids(process, "--address")
+        while process.poll() is None:
+            before = self.step(out)
+            wait_for(lambda: process.poll() is not None or self.step(out) != before, f"more than {before} steps")
+        code, _, errors = self.finish(process)
+        self.assertEqual(code, 0, errors)
+        self.assertEqual(self.essence(out), ServersTest.truth)
+        self.assertEqual([pid for pid in pids if not is_gone(pid)], [], "processes were left behind")
+
+    def test_a_killed_worker_is_replaced_while_servers_keep_the_state(self):
+        for transport in ("auto", "tcp"):
+            with self.subTest(transport=transport):
+                process = self.begin(transport, f"ps.transport={transport}")
+                self.signal(self.pids(process, "--number")[:1])
+                self.assert_same_end(process, transport)
+                self.assertEqual(len(self.events(transport, "lost")), 1)
+                self.assertEqual(self.events(transport, "rollback"), [])
+
+    def test_a_killed_server_sends_the_workers_back_to_a_checkpoint(self):
+        process = self.begin("run")
+        self.await_steps(process, "run", 250)
+        workers = self.pids(process, "--number")
+        self.signal(self.pids(process, "--address")[:1])
+        self.assert_same_end(process, "run")
+        lost = self.events("run", "lost")
+        self.assertEqual([event["who"] for event in lost], ["server 0"])
+        self.assertIn("SIGKILL", lost[0]["detail"])
+        self.assertEqual(len(self.events("run", "rollback")), 1)
+        self.assertEqual(self.events("run", "joined"), [], "workers were started anew")
+        self.assertEqual(len(workers), 2)
+
+    def test_all_servers_at_once_before_the_first_checkpoint(self):
+        process = self.begin("run", "checkpoint.every_steps=0", "checkpoint.every_seconds=86400")
+        self.signal(self.pids(process, "--address"))
+        self.assert_same_end(process, "run")
+        self.assertIn("from the start", self.events("run", "rollback")[0]["detail"])
+
+    def test_a_server_and_a_worker_at_once(self):
+        process = self.begin("run")
+        self.signal(self.pids(process, "--address")[:1] + self.pids(process, "--number")[:1])
+        self.assert_same_end(process, "run")
+
+    def test_a_server_that_is_stopped_is_killed_and_replaced(self):
+        process = self.begin("run", "--timeout", "4", "cluster.timeout_s=2")
+        self.signal(self.pids(process, "--address")[:1], signal.SIGSTOP)
+        self.assert_same_end(process, "run")
+        self.assertIn("said nothing", self.events("run", "lost")[0]["detail"])
+
+    def test_a_server_that_is_not_replaced_ends_the_run(self):
+        process = self.begin("run", "cluster.max_restarts=0")
+        self.signal(self.pids(process, "--address")[:1])
+        code, _, errors = self.finish(process)
+        self.assertEqual(code, 5, errors)
+        self.assertIn("server 0 was lost", errors)
+        self.assertIn("max_restarts", errors)
+
+    def test_ctrl_c_saves_and_resume_goes_on(self):
+        process = self.begin("run", "train.epochs=1000000")
+        process.send_signal(signal.SIGINT)
+        code, _, errors = self.finish(process)
+        self.assertEqual(code, 130, errors)
+        done = self.report("run")["steps"]
+        self.assertGreater(done, 0)
+        self.tandem("resume", "run", "-q", "train.epochs=30")
+        self.assertEqual(self.essence("run"), ServersTest.truth)
+
+
+if __name__ == "__main__":
+    main()

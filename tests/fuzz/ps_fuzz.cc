@@ -1,0 +1,106 @@
+// clang-format off
+// Sources: src/ps/message.cc src/ps/plan.cc src/ps/pieces.cc src/ps/round.cc src/ps/dense_slice.cc src/ps/service.cc
+// src/optim/optimizer.cc src/optim/factors.cc src/optim/portable.cc src/optim/clip.cc src/collective/tree.cc
+// src/collective/reducer.cc src/collective/reduce.cc src/collective/arena.cc src/collective/host.cc
+// src/base/span_math.cc src/base/check.cc src/base/result.cc wire/ps.pb.cc
+// Links: -lfmt -lprotobuf-lite
+// clang-format on
+//
+// A parameter server takes whatever its workers send: messages that are not due, do not fit or make
+// no sense end their sender's connection and nothing else. The input is a list of messages: who
+// sends it, its header as it travels, and the payload that the header claims.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "ps/service.h"
+
+namespace {
+
+using namespace tandem;
+using namespace tandem::ps;
+
+constexpr std::size_t kMostFloats = 5000;
+
+class Nowhere final : public Outbox {
+ public:
+  void send(PeerId, const Header&, std::span<const std::byte>) override { ++sent; }
+  void send_text(PeerId, const Header&, std::string) override { ++sent; }
+  void share(PeerId, const SharedMemory&) override {}
+  void close(PeerId) override {}
+
+  std::size_t sent = 0;
+};
+
+std::string begin_of(int worker) {
+  Plan plan;
+  plan.generation = 1;
+  plan.parameters = 3000;
+  plan.floats = 3010;
+  plan.buckets = {{1500, 3000}, {0, 1500}, {3000, 3010}};
+  plan.trainable = {{0, 3000}};
+  plan.optimizer.momentum = 0.9;
+  plan.lanes = 2;
+  plan.ends = {1, 2};
+  wire::PsBegin begin;
+  *begin.mutable_plan() = to_wire(plan, 0, 1);
+  begin.set_worker(worker);
+  return begin.SerializeAsString();
+}
+
+// Whether the sender may go on.
+bool give(Service& service, PeerId peer, const Header& header, std::span<const std::byte> payload) {
+  Status status;
+  if (header.bytes > 0) {
+    auto place = service.place(peer, header);
+    if (place.ok()) {
+      if (place->size() != header.bytes) std::abort();
+      std::copy(payload.begin(), payload.end(), place->begin());
+      status = service.message(peer, header, *place);
+    } else {
+      status = place.error();
+    }
+  } else {
+    status = service.message(peer, header, {});
+  }
+  if (!status.ok()) service.gone(peer, status.error());
+  return status.ok();
+}
+
+// A plan from outside is huge only on paper here.
+bool is_small(const Header& header, std::span<const std::byte> payload) {
+  if (header.kind != Kind::kBegin) return true;
+  wire::PsBegin begin;
+  return begin.ParseFromArray(payload.data(), static_cast<int>(payload.size())) &&
+         begin.plan().floats() <= kMostFloats && begin.memory().empty();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::span<const std::byte> input = std::as_bytes(std::span(data, size));
+  Nowhere out;
+  Service service(out, [](const std::string&) {});
+  for (int worker = 0; worker < 2; ++worker) {
+    const std::string begin = begin_of(worker);
+    const Header header{.kind = Kind::kBegin, .bytes = begin.size()};
+    if (!give(service, static_cast<PeerId>(worker + 1), header, std::as_bytes(std::span(begin))))
+      std::abort();
+  }
+  while (input.size() > kHeaderBytes) {
+    const auto peer = static_cast<PeerId>(std::to_integer<int>(input[0]) % 3 + 1);
+    const auto header = parse(input.subspan(1).first<kHeaderBytes>());
+    input = input.subspan(1 + kHeaderBytes);
+    if (!header.ok()) continue;
+    std::vector<std::byte> payload(std::min<std::size_t>(header->bytes, kMostFloats * 4));
+    if (payload.size() != header->bytes) continue;
+    const std::size_t there = std::min(payload.size(), input.size());
+    std::copy_n(input.begin(), there, payload.begin());
+    input = input.subspan(there);
+    if (is_small(*header, payload)) give(service, peer, *header, payload);
+  }
+  return 0;
+}
