@@ -10,13 +10,14 @@
 namespace tandem::model {
 namespace {
 
-// Which library multiplies faster, measured on AVX2 with one thread: oneDNN by up to four times on
-// small products and by 3 to 6 % on most others; OpenBLAS by up to 1.6 times where the left side is
-// transposed or the result is very wide. A rule, not a measurement at run time: the choice is part
-// of a run's bits.
+// Which library multiplies faster, measured with one thread: oneDNN by up to four times on small
+// products and by 3 to 6 % on most others; with AVX2 OpenBLAS by up to 1.6 times where the left
+// side is transposed or the result is very wide. A rule, not a measurement at run time: the choice
+// is part of a run's bits.
 bool prefers_onednn(std::int64_t m, std::int64_t n, std::int64_t k, Transpose left) {
   constexpr std::int64_t kSmall = 1 << 20, kWide = 4096, kThin = 128, kConflict = 256;
   if (m * n * k <= kSmall) return true;
+  if (left == Transpose::kYes && tile_kernel() == &avx512::kTileKernel) return true;
   if (left == Transpose::kYes) return k <= kThin && n % kConflict != 0;
   return n <= kWide;
 }

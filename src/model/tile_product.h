@@ -17,7 +17,7 @@ void pack_right(Matrix b, std::int64_t depth, std::int64_t columns, std::int64_t
 // choice is part of a run's bits. Never on processors without AVX2.
 bool prefers_tiles(std::int64_t m, std::int64_t n, std::int64_t k, Transpose a, Transpose b);
 
-// c = a b, or c += a b, for shapes that prefers_tiles() accepts.
+// c = a b, or c += a b, for shapes that prefers_tiles() accepts with one of the kernels.
 void multiply_tiles(std::int64_t m, std::int64_t n, std::int64_t k, Matrix a, Matrix b, float* c,
                     std::int64_t c_stride, bool add = false);
 
