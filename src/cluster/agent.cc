@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "cluster/node.h"
 #include "cluster/remote.h"
+#include "cluster/words.h"
 #include "cluster/worker_command.h"
 #include "job/parse.h"
 #include "net/link.h"
@@ -262,6 +263,13 @@ class Agent final : public NodeListener {
     request.kernels = {start.blas_core(), start.aten(), start.onednn()};
     request.limits.start = milliseconds(start.start_ms());
     request.limits.silence = milliseconds(start.silence_ms());
+    if (is_server(start.worker())) {
+      Command command = server_command(request, "");
+      command.environment.push_back("TANDEM_TOKEN=" + start.token());
+      config_.log(fmt::format("starts {} of {}", server_name(server_of(start.worker())),
+                              start.run_directory()));
+      return node_.start(number, command, server_limits(request));
+    }
     TANDEM_ASSIGN(const RunDirectory directory,
                   RunDirectory::open_or_create(start.run_directory(), start.job_text()));
     Command command = worker_command(request, directory);
@@ -275,9 +283,16 @@ class Agent final : public NodeListener {
   void tell(const wire::TellWorker& tell) {
     auto message = parse_worker_message(tell.message());
     if (!message.ok()) return config_.log(message.error().message());
-    if (message->has_place() && message->place().store_host().empty())
-      message->mutable_place()->set_store_host(config_.master.host);
+    if (message->has_place()) name_hosts(*message->mutable_place());
     if (const auto number = number_of(tell.job(), tell.worker())) node_.tell(*number, *message);
+  }
+
+  // What runs on the master's host is where this node reaches the master.
+  void name_hosts(wire::Place& place) const {
+    if (place.store_host().empty()) place.set_store_host(config_.master.host);
+    for (wire::ServerAddress& server : *place.mutable_servers()) {
+      if (server.host().empty()) server.set_host(config_.master.host);
+    }
   }
 
   void end(const wire::EndWorker& end) {

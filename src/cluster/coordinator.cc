@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cluster/words.h"
+
 namespace tandem::cluster {
 namespace {
 
@@ -90,13 +92,16 @@ JobActions Coordinator::node_down(NodeId node, const std::string& why, TimePoint
   }
   // With their new share at once, so that none replaces what it cannot have.
   const std::map<JobId, int> share = shares(now);
-  for (const auto& [id, workers] : gone)
-    take(id, jobs_.at(id).team->ended(workers, {Ending::Kind::kLost, why}, share.at(id), now));
+  // Servers first: workers are placed with those that are known to live.
   for (auto& [id, entry] : jobs_) {
     for (const auto& [server, where] : std::map(entry.servers)) {
-      if (where == node && entry.team) take(id, entry.team->server_ended(server, why, now));
+      if (where != node) continue;
+      entry.servers.erase(server);
+      if (entry.team) take(id, entry.team->server_ended(server, why, now));
     }
   }
+  for (const auto& [id, workers] : gone)
+    take(id, jobs_.at(id).team->ended(workers, {Ending::Kind::kLost, why}, share.at(id), now));
   settle(now);
   return give();
 }
@@ -180,6 +185,7 @@ JobActions Coordinator::server_ready(JobId job, int server, TimePoint now) {
 }
 
 JobActions Coordinator::server_ended(JobId job, int server, const std::string& how, TimePoint now) {
+  if (const auto found = jobs_.find(job); found != jobs_.end()) found->second.servers.erase(server);
   return with_team(job, now, [&](Team& team) { return team.server_ended(server, how, now); });
 }
 
@@ -361,8 +367,10 @@ std::string Coordinator::why_it_waits(JobId job) const {
 std::optional<NodeId> Coordinator::node_of(JobId job, int worker) const {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return std::nullopt;
-  const auto where = found->second.where.find(worker);
-  return where == found->second.where.end() ? std::nullopt : std::optional(where->second);
+  const std::map<int, NodeId>& all =
+      is_server(worker) ? found->second.servers : found->second.where;
+  const auto where = all.find(is_server(worker) ? server_of(worker) : worker);
+  return where == all.end() ? std::nullopt : std::optional(where->second);
 }
 
 std::vector<int> Coordinator::workers_of(JobId job) const {

@@ -75,6 +75,7 @@ class Coordinator {
   // Why it does, or why a job that has begun waits: "needs 4 slots, the cluster has 2". "" of one
   // that does not wait.
   std::string why_it_waits(JobId job) const;
+  // Of a worker, or of a parameter server by its process's number (cluster/words.h).
   std::optional<NodeId> node_of(JobId job, int worker) const;
   // Those that were started and have not ended.
   std::vector<int> workers_of(JobId job) const;

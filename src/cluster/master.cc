@@ -13,8 +13,10 @@
 #include "cluster/master_views.h"
 #include "cluster/node_kernels.h"
 #include "cluster/orders.h"
+#include "cluster/outcome.h"
 #include "cluster/peers.h"
 #include "cluster/remote.h"
+#include "cluster/words.h"
 #include "cluster/worker_news.h"
 
 namespace tandem::cluster {
@@ -55,12 +57,6 @@ class Master::Impl {
   std::uint16_t port() const { return peers_->port(); }
 
   Result<Json> submit(JobSubmission submission) {
-    if (submission.parsed.job.has_servers()) {
-      return Error(
-          Code::kInvalidArgument,
-          "a cluster does not run parameter servers yet: train this job with `tandem "
-          "train`, or submit it with cluster.strategy=allreduce, which gives the same bits");
-    }
     TANDEM_ASSIGN(Accepted accepted,
                   accept(config_.runs, submission.parsed.job.name, submission.job_text,
                          submission.base_directory, submission.priority));
@@ -281,7 +277,12 @@ class Master::Impl {
       if (job == nullptr) return;
       const auto words = parse_worker_message(said.message());
       if (!words.ok()) return peers_->refuse(node, words.error());
-      job->run().message(said.worker(), *words);
+      if (is_server(said.worker())) {
+        job->run().serving(server_of(said.worker()), peers_->host_of(node),
+                           words->serving().port());
+      } else {
+        job->run().message(said.worker(), *words);
+      }
       if (words->event().kind() == "checkpoint_failed")
         config_.log(fmt::format("{}: no checkpoint: {}", job->name(), words->event().detail()));
       auto actions = tell(coordinator_, said.job(), said.worker(), *words, now());
@@ -291,6 +292,8 @@ class Master::Impl {
       const wire::WorkerLine& line = message.line();
       MasterJob* job = job_of(node, line.job(), line.worker());
       if (job == nullptr) return;
+      if (is_server(line.worker()))
+        return job->run().server_line(server_of(line.worker()), line.text());
       const Stream stream = line.errors() ? Stream::kErrors : Stream::kOutput;
       job->run().line(line.worker(), stream, line.text());
     } else if (message.has_ended()) {
@@ -299,6 +302,10 @@ class Master::Impl {
       if (job == nullptr) return;
       const auto end = from_wire(ended);
       if (!end.ok()) return peers_->refuse(node, end.error());
+      if (is_server(ended.worker())) {
+        return apply(coordinator_.server_ended(ended.job(), server_of(ended.worker()),
+                                               describe_server_end(*end), now()));
+      }
       const Team* team = coordinator_.team(ended.job());
       const bool was_wanted = team != nullptr && team->wants(ended.worker());
       const Ending ending = job->run().ended(ended.worker(), *end, team);
@@ -335,15 +342,20 @@ class Master::Impl {
                          [this] { apply(coordinator_.tick(now())); });
   }
 
-  void carry_out(MasterJob& job, const StartWorker& start, NodeId node) {
-    if (shutting_down_) return;
-    if (broken_.contains(job.id())) return;
+  // Whether processes of the job may start; begins it if it has not.
+  bool is_ready(MasterJob& job) {
+    if (shutting_down_) return false;
+    if (broken_.contains(job.id())) return false;
     if (job.state() == JobState::kQueued) {
       const std::string& host = config_.listen.host;
       const bool anywhere = host == "0.0.0.0" || host == "::";
       keep_begun(job, job.begin(common_kernels(*peers_), anywhere ? "" : host));
     }
-    if (job.state() != JobState::kRunning) return;
+    return job.state() == JobState::kRunning;
+  }
+
+  void carry_out(MasterJob& job, const StartWorker& start, NodeId node) {
+    if (!is_ready(job)) return;
     job.run().add_worker(start.worker);
     peers_->send(node, order_to_start(job, start.worker));
   }
@@ -396,9 +408,12 @@ class Master::Impl {
     peers_->send(node, order_to_end(job.id(), end.worker, end.order));
   }
 
-  // Jobs with parameter servers are not accepted.
-  void carry_out(MasterJob&, const StartServer&, NodeId) {}
-  void carry_out(MasterJob&, const EndServer&, NodeId) {}
+  void carry_out(MasterJob& job, const StartServer& start, NodeId node) {
+    if (is_ready(job)) peers_->send(node, order_to_start(job, process_of_server(start.server)));
+  }
+  void carry_out(MasterJob& job, const EndServer& end, NodeId node) {
+    peers_->send(node, order_to_end(job.id(), process_of_server(end.server), Order::kKill));
+  }
 
   void carry_out(MasterJob& job, const TellUser& news, NodeId) {
     config_.log(fmt::format("{}: {}: {} {}", job.name(), news.kind, news.who, news.detail));

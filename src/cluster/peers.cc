@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cluster/remote.h"
+#include "net/address.h"
 
 namespace tandem::cluster {
 namespace {
@@ -192,6 +193,15 @@ void Peers::refuse(NodeId node, const Error& why) {
 void Peers::for_each(
     const std::function<void(NodeId, const wire::NodeHello&, const std::string&)>& visit) const {
   state_->for_each(visit);
+}
+std::string Peers::host_of(NodeId node) const {
+  std::string host;
+  for_each([&](NodeId each, const wire::NodeHello&, const std::string& address) {
+    if (each != node) return;
+    host = address.substr(0, address.rfind(':'));
+    if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  });
+  return net::is_loopback(host) ? "" : host;
 }
 std::uint64_t Peers::refused() const {
   return state_->refused();

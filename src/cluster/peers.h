@@ -38,6 +38,8 @@ class Peers {
   void refuse(NodeId node, const Error& why);
   void for_each(const std::function<void(NodeId node, const wire::NodeHello& hello,
                                          const std::string& address)>& visit) const;
+  // The host of a node, as the master sees it; "": that of the master itself.
+  std::string host_of(NodeId node) const;
   // Connections that did not prove themselves.
   std::uint64_t refused() const;
 

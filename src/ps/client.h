@@ -41,7 +41,7 @@ using Arrays = std::vector<std::span<float>>;
 
 class Client {
  public:
-  // Connects to all servers; tries again until the deadline while one does not listen yet.
+  // Connects to all servers. kPeerLost when one is gone.
   static Result<std::unique_ptr<Client>> connect(ClientConfig config, Deadline deadline);
   ~Client();
 

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -84,7 +85,9 @@ Status greet(int socket, const std::string& token, Deadline deadline) {
 
 Result<Descriptor> connect_to(const net::Endpoint& endpoint, const std::string& token,
                               Deadline deadline) {
-  constexpr milliseconds kPause{20};
+  // It served when its address was given away: one that refuses for so long is gone.
+  constexpr milliseconds kPause{20}, kRefusing{1000};
+  const Deadline last_try = std::min(deadline, collective::deadline_after(kRefusing));
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
@@ -102,8 +105,7 @@ Result<Descriptor> connect_to(const net::Endpoint& endpoint, const std::string& 
       TANDEM_TRY(greet(socket->get(), token, deadline));
       return socket;
     }
-    // Nobody listens there yet, or any more.
-    if (left_ms(deadline) == 0) return Error(Code::kPeerLost, socket.error().message());
+    if (left_ms(last_try) == 0) return Error(Code::kPeerLost, socket.error().message());
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -10,8 +10,8 @@
 
 namespace tandem::ps {
 
-// A socket that does not block, behind the greeting. Tries again until the deadline while nobody
-// listens there. kDenied when the server has another token.
+// A socket that does not block, behind the greeting. Tries again for a second while nobody listens
+// there, then kPeerLost. kDenied when the server has another token.
 Result<Descriptor> connect_to(const net::Endpoint& endpoint, const std::string& token,
                               collective::Deadline deadline);
 

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 from cluster import LONG, ClusterTest
-from harness import PATIENCE_S, is_gone, main, wait_for
+from harness import PATIENCE_S, argument_of, children_of, is_gone, main, wait_for
 
 
 class Jobs(ClusterTest):
@@ -111,6 +111,34 @@ class Jobs(ClusterTest):
         self.assertIn("there is no job", self.tandem("cancel", "x-1", env=self.variables, code=3).stderr)
         self.variables["TANDEM_MASTER"] = "127.0.0.1:1"
         self.assertIn("tandem master", self.tandem("status", env=self.variables, code=5).stderr)
+
+
+class Servers(ClusterTest):
+    PS = ("cluster.strategy=ps", "cluster.servers=2")
+
+    def servers(self, *nodes):
+        return [pid for node in nodes for pid in children_of(node.pid) if argument_of(pid, "--address") is not None]
+
+    def test_parameter_servers_run_on_the_nodes_and_are_replaced(self):
+        self.start_master()
+        nodes = [self.start_node(name) for name in ("a", "b")]
+        job = self.submit(*self.PS)
+        self.await_step(job, 150)
+        self.assertEqual([len(self.servers(node)) for node in nodes], [1, 1])
+        pids = self.servers(*nodes) + self.workers(*nodes)
+        os.kill(self.servers(nodes[0])[0], signal.SIGKILL)
+        self.assert_truth(job)
+        self.assertEqual([event["who"] for event in self.events(job, "lost")], ["server 0"])
+        self.await_gone(pids)
+        self.assertEqual(self.servers(*nodes), [])
+
+    def test_a_node_dies_with_its_server_and_workers(self):
+        self.start_master()
+        nodes = [self.start_node(name) for name in ("a", "b")]
+        job = self.submit(*self.PS)
+        self.await_step(job, 150)
+        nodes[1].kill()
+        self.assert_truth(job)
 
 
 class Failures(ClusterTest):
