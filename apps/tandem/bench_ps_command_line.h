@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
 
 #include "cluster_command_line.h"
 #include "options.h"
@@ -11,6 +12,7 @@ namespace tandem::cli {
 // Its options, while CLI11 fills them. Addresses must not change.
 struct BenchPsSlots {
   BenchPsOptions options;
+  std::string role;
   bool json = false;
 };
 

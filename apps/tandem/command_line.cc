@@ -52,23 +52,6 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-// Turns 64KiB into 65536.
-CLI::Validator as_bytes() {
-  const auto convert = [](std::string& text) -> std::string {
-    const std::string given = text;
-    try {
-      if (CLI::AsSizeValue(false)(text).empty()) return "";
-    } catch (const CLI::ValidationError&) {
-      // Its message lists every unit there is.
-    }
-    return fmt::format("{} is not a size; write it like 4096, 64KiB or 16MiB", given);
-  };
-  return CLI::Validator("").operation(convert);
-}
-CLI::Validator one_of(std::vector<std::string> words) {
-  return CLI::IsMember(std::move(words)).description("");
-}
-
 void add_json(CLI::App& command, Slots& slots, const char* meaning) {
   command.add_flag("--json", slots.json, meaning);
 }

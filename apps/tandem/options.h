@@ -103,11 +103,27 @@ struct BenchCheckpointOptions {
   Format format = Format::kText;
 };
 
+// What a process of `bench ps` does: the one that was called starts one that measures, which starts
+// the others.
+enum class BenchPsRole : std::uint8_t { kAsked, kMeasures, kServes, kWorks, kEchoes };
+
 struct BenchPsOptions {
+  bool dense = true, sparse = true;  // What is measured.
+
+  std::vector<std::string> transports = {"shm", "tcp"};
+  std::vector<std::int64_t> bytes = {1 << 10, 1 << 15, 1 << 18, 1 << 20, 1 << 22, 1 << 25};
+  std::int64_t workers = 1;
+  std::int64_t servers = 1;
+
   std::int64_t sparse_keys = 10'000'000;  // Of a push and of a pull.
   std::int64_t rows = 10'000'000;
   std::int64_t width = 1;
   Format format = Format::kText;
+
+  // Of the processes that this one starts.
+  BenchPsRole role = BenchPsRole::kAsked;
+  std::int64_t rank = 0;            // kWorks.
+  std::vector<std::int64_t> ports;  // kWorks: of the servers.
 };
 
 // With what a program of the cluster proves itself.

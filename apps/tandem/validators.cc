@@ -20,4 +20,21 @@ CLI::Validator not_empty() {
       "");
 }
 
+CLI::Validator as_bytes() {
+  const auto convert = [](std::string& text) -> std::string {
+    const std::string given = text;
+    try {
+      if (CLI::AsSizeValue(false)(text).empty()) return "";
+    } catch (const CLI::ValidationError&) {
+      // Its message lists every unit there is.
+    }
+    return fmt::format("{} is not a size; write it like 4096, 64KiB or 16MiB", given);
+  };
+  return CLI::Validator("").operation(convert);
+}
+
+CLI::Validator one_of(std::vector<std::string> words) {
+  return CLI::IsMember(std::move(words)).description("");
+}
+
 }  // namespace tandem::cli
