@@ -53,6 +53,19 @@ template <typename Penalties>
   return found != 0;
 }
 
+// The same from one array to another.
+template <typename Penalties>
+[[gnu::always_inline]] inline bool sgd_from(const float* __restrict old, float* __restrict weights,
+                                            const float* __restrict gradients, std::size_t count,
+                                            Penalties penalty, float lr) {
+  std::uint32_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    weights[i] = old[i] - lr * penalised(gradients[i], old[i], penalty);
+    found |= not_finite(weights[i]);
+  }
+  return found != 0;
+}
+
 template <typename Penalties>
 [[gnu::always_inline]] inline bool sgd_momentum(float* __restrict weights,
                                                 const float* __restrict gradients,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <new>
 #include <string>
@@ -24,6 +25,14 @@ TANDEM_SIMD bool sgd_kernel(float* weights, const float* gradients, std::size_t 
     return kernels::sgd(weights, gradients, count, NoPenalty(), lr);
   }
   return kernels::sgd(weights, gradients, count, penalty, lr);
+}
+
+TANDEM_SIMD bool sgd_from_kernel(const float* old, float* weights, const float* gradients,
+                                 std::size_t count, Penalty penalty, float lr) {
+  if (penalty.is_none()) {
+    return kernels::sgd_from(old, weights, gradients, count, NoPenalty(), lr);
+  }
+  return kernels::sgd_from(old, weights, gradients, count, penalty, lr);
 }
 
 TANDEM_SIMD bool momentum_kernel(float* weights, const float* gradients, float* momenta,
@@ -90,6 +99,12 @@ class Sgd final : public Optimizer {
     const auto momentum = static_cast<float>(config_.momentum);
     const auto kernel = config_.nesterov ? nesterov_kernel : momentum_kernel;
     return kernel(weights, slopes, momenta, length(range), penalty_, lr_, momentum);
+  }
+
+  bool apply_from(const float* old, float* parameters, const float* slopes, Range range) override {
+    if (config_.momentum != 0) return Optimizer::apply_from(old, parameters, slopes, range);
+    return sgd_from_kernel(old + range.begin, parameters + range.begin, slopes, length(range),
+                           penalty_, lr_);
   }
 
   const OptimizerConfig config_;
@@ -236,6 +251,27 @@ Updated Optimizer::update(std::span<float> parameters, std::span<const float> gr
   TANDEM_CHECK(std::ssize(parameters) == size_ && std::size(gradients) == length(part));
   TANDEM_CHECK(0 <= part.begin && part.begin <= part.end && part.end <= size_);
   return apply(parameters.data(), gradients.data(), part) ? Updated::kNotFinite : Updated::kFinite;
+}
+
+Updated Optimizer::update_from(std::span<const float> old, std::span<float> parameters,
+                               std::span<const float> gradients, Range part) {
+  TANDEM_CHECK(std::ssize(old) == size_ && std::ssize(parameters) == size_);
+  TANDEM_CHECK(std::size(gradients) == length(part));
+  TANDEM_CHECK(0 <= part.begin && part.begin <= part.end && part.end <= size_);
+  return apply_from(old.data(), parameters.data(), gradients.data(), part) ? Updated::kNotFinite
+                                                                           : Updated::kFinite;
+}
+
+bool Optimizer::apply_from(const float* old, float* parameters, const float* slopes, Range range) {
+  // In parts that stay in the first-level cache between the copy and the update.
+  constexpr std::int64_t kPart = 2048;
+  bool found = false;
+  for (Range part = range; part.begin < range.end; part.begin = part.end) {
+    part.end = std::min(range.end, part.begin + kPart);
+    std::copy_n(old + part.begin, length(part), parameters + part.begin);
+    found |= apply(parameters, slopes + (part.begin - range.begin), part);
+  }
+  return found;
 }
 
 Updated Optimizer::step(std::span<float> parameters, std::span<const float> gradients, double lr,

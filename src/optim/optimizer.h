@@ -52,6 +52,11 @@ class Optimizer {
   void begin(double lr, double gradient_scale = 1);
   Updated update(std::span<float> parameters, std::span<const float> gradients, Range part);
 
+  // The same when the part's parameters were in another vector before: reads them there and writes
+  // them here. The optimizer's state is updated in place. REQUIRES: the vectors do not overlap.
+  Updated update_from(std::span<const float> old, std::span<float> parameters,
+                      std::span<const float> gradients, Range part);
+
   // The arrays, always the same ones in the same order; none for sgd without momentum.
   virtual std::vector<StateTensor> state() = 0;
 
@@ -63,6 +68,9 @@ class Optimizer {
 
  protected:
   explicit Optimizer(std::int64_t size) : size_(size) {}
+
+  // Copies what it then applies to.
+  virtual bool apply_from(const float* old, float* parameters, const float* slopes, Range range);
 
  private:
   // What the ranges of a step have in common. `steps` counts this step too.

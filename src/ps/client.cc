@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <deque>
 #include <optional>
 #include <thread>
 
@@ -21,8 +22,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Looking, then giving the core away: as in collective/shm_control.cc.
-constexpr std::chrono::microseconds kLooking{20}, kGiving{1000};
+// Looking, where that needs no system call, then giving the core away: a server may need it, also
+// where there are enough of them, because what wakes it up puts it here.
+constexpr std::chrono::microseconds kLooking{5}, kGiving{1000};
 constexpr milliseconds kNap{20};
 // Floats of a message that loads or fetches state.
 constexpr std::size_t kStateFloats = std::size_t{1} << 18;
@@ -454,6 +456,7 @@ template <typename Done>
 Status Client::await(Done done, const std::string& what, Deadline deadline) {
   const Clock::time_point began = Clock::now();
   Clock::time_point moved_at = began;
+  const auto looking = shares_memory() ? kLooking : std::chrono::microseconds(0);
   for (;;) {
     TANDEM_ASSIGN(const bool moved, turn_all());
     if (done()) return {};
@@ -468,7 +471,7 @@ Status Client::await(Done done, const std::string& what, Deadline deadline) {
                       what, std::chrono::duration<double>(now - began).count(), servers_.size()));
     } else if (now - moved_at > kGiving) {
       sleep(std::min(kNap, std::chrono::ceil<milliseconds>(deadline - now)));
-    } else if (now - moved_at > kLooking) {
+    } else if (now - moved_at > looking) {
       ::sched_yield();
     }
   }

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "base/descriptor.h"
 #include "base/result.h"
+#include "ps/fifo.h"
 #include "ps/message.h"
 #include "ps/ring.h"
 
@@ -73,6 +73,7 @@ class Connection {
   bool doze() { return !shared_ || shared_->in.doze(); }
   void wake() {
     if (shared_) shared_->in.wake();
+    quiet_turns_ = 0;
   }
 
   std::uint64_t sent_bytes() const { return sent_bytes_; }
@@ -81,14 +82,18 @@ class Connection {
  private:
   struct Outgoing {
     HeaderBytes header;
-    std::span<const std::byte> payload;
+    std::span<const std::byte> lent;
     std::string text;
+
+    std::span<const std::byte> payload() const {
+      return text.empty() ? lent : std::as_bytes(std::span(text));
+    }
   };
   struct Shared {
     RingWriter out;
     RingReader in;
     std::span<const std::byte> own, peers;
-    std::deque<Header> waiting;  // For room in the ring.
+    Fifo<Header> waiting;  // For room in the ring.
   };
 
   Result<bool> receive(Receiver& receiver);
@@ -100,7 +105,7 @@ class Connection {
 
   Descriptor socket_;
   std::string peer_;
-  std::deque<Outgoing> queue_;
+  Fifo<Outgoing> queue_;
   std::size_t sent_of_first_ = 0;
 
   // Bytes that were received and not yet taken: headers and small payloads.
@@ -111,6 +116,7 @@ class Connection {
   std::size_t received_of_payload_ = 0;
 
   std::optional<Shared> shared_;
+  unsigned quiet_turns_ = 0;  // Since the socket was looked at.
   std::uint64_t sent_bytes_ = 0, received_bytes_ = 0;
 };
 

@@ -112,28 +112,31 @@ void DenseSlice::begin(double lr, double gradient_scale) {
 }
 
 optim::Updated DenseSlice::apply(const Bucket& at, std::span<float> sums) {
-  const State& from = states_[now_];
-  State& to = states_[1 - now_];
   if (const std::size_t trained = std::min(at.end, parameters_); at.begin < trained) {
     const optim::Range all{0, static_cast<std::int64_t>(trained - at.begin)};
     optim::clip_by_value(sums, config_.clip, std::span(&all, 1));
   }
+  return update(at, sums);
+}
+
+optim::Updated DenseSlice::update(const Bucket& at, std::span<const float> sums) {
+  const State& from = states_[now_];
+  State& to = states_[1 - now_];
   optim::Updated result = optim::Updated::kFinite;
   for (const optim::Range& range : trainable_) {
     const auto begin = std::max<std::size_t>(at.begin, static_cast<std::size_t>(range.begin));
     const auto end = std::min<std::size_t>(at.end, static_cast<std::size_t>(range.end));
     if (begin >= end) continue;
     const std::size_t count = end - begin;
-    std::copy_n(from.values.begin() + static_cast<std::ptrdiff_t>(begin), count,
-                to.values.begin() + static_cast<std::ptrdiff_t>(begin));
     for (std::size_t i = 0; i < to.arrays.size(); ++i) {
       const std::span<const float> old = from.arrays[i].values.subspan(begin, count);
       std::copy(old.begin(), old.end(),
                 to.arrays[i].values.begin() + static_cast<std::ptrdiff_t>(begin));
     }
     const optim::Range part{static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)};
-    if (to.optimizer->update(to.values.first(parameters_), sums.subspan(begin - at.begin, count),
-                             part) == optim::Updated::kNotFinite)
+    if (to.optimizer->update_from(from.values.first(parameters_), to.values.first(parameters_),
+                                  sums.subspan(begin - at.begin, count),
+                                  part) == optim::Updated::kNotFinite)
       result = optim::Updated::kNotFinite;
   }
   const std::size_t summed = std::max(at.begin, parameters_);

@@ -65,6 +65,8 @@ class DenseSlice {
   void begin(double lr, double gradient_scale = 1);
   // `at` counts from the slice's begin; `sums` are those of the part and may be changed.
   optim::Updated apply(const Bucket& at, std::span<float> sums);
+  // The same for sums that are not to be clipped by value. They are read once.
+  optim::Updated update(const Bucket& at, std::span<const float> sums);
   void commit();
   // What the part became in the step under way; stays as it is until the step after the next.
   std::span<const float> result(const Bucket& at) const;

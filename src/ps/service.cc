@@ -262,13 +262,20 @@ void Service::apply_piece(std::size_t index) {
   const std::span<const float* const> sources = round_->sources(index);
   const std::size_t first = piece.begin - config_.slice.begin, count = piece.end - piece.begin;
   DenseSlice& slice = *holding_->slice;
+  // One partial sum is the sum, and is used where it lies.
+  const bool alone = sources.size() == 1 && plan_->clip.value <= 0;
   for (std::size_t at = 0; at < count; at += kPart) {
     const std::size_t end = std::min(count, at + kPart);
-    collective::add_partials({0, plan_->lanes}, round_->partials(), sources, {at, end},
-                             sums_.data());
-    if (slice.apply({first + at, first + end}, std::span(sums_).first(end - at)) ==
-        optim::Updated::kNotFinite)
-      finite_ = false;
+    const Bucket part{first + at, first + end};
+    optim::Updated updated = optim::Updated::kFinite;
+    if (alone) {
+      updated = slice.update(part, {sources[0] + at, end - at});
+    } else {
+      collective::add_partials({0, plan_->lanes}, round_->partials(), sources, {at, end},
+                               sums_.data());
+      updated = slice.apply(part, std::span(sums_).first(end - at));
+    }
+    if (updated == optim::Updated::kNotFinite) finite_ = false;
   }
   const Header result{.kind = Kind::kResult,
                       .code = static_cast<std::uint16_t>(finite_ ? 0 : 1),
