@@ -13,6 +13,9 @@ namespace {
 
 // Messages that one system call sends at most.
 constexpr std::size_t kGather = 32;
+// And bytes, about: after them it is looked what has come, so that what is under way stays in the
+// cache, and neither direction waits for the other.
+constexpr std::size_t kSentBytes = std::size_t{128} << 10;
 // What is received in one turn at most, so that one peer cannot keep the others waiting.
 constexpr std::size_t kFairBytes = std::size_t{4} << 20;
 // Between peers that share memory little comes by the socket, and asking it costs more than a look
@@ -66,11 +69,19 @@ Result<bool> Connection::turn(Receiver& receiver) {
   if (shared_) {
     TANDEM_ASSIGN(moved, read_ring(receiver));
     moved |= write_ring();
+    if (quiet_turns_++ % kQuietTurns != 0) {
+      TANDEM_ASSIGN(const bool sent, flush());
+      return moved || sent;
+    }
   }
-  TANDEM_ASSIGN(const bool sent, flush());
-  if (shared_ && quiet_turns_++ % kQuietTurns != 0) return moved || sent;
-  TANDEM_ASSIGN(const bool received, receive(receiver));
-  return moved || sent || received;
+  for (std::size_t total = 0; total < kFairBytes;) {
+    TANDEM_ASSIGN(const bool sent, send_some());
+    TANDEM_ASSIGN(const std::size_t received, receive_some(receiver));
+    if (!sent && received == 0) break;
+    moved = true;
+    total += received;
+  }
+  return moved;
 }
 
 bool Connection::write_ring() {
@@ -100,66 +111,72 @@ Result<bool> Connection::read_ring(Receiver& receiver) {
 
 Result<bool> Connection::flush() {
   bool moved = false;
-  while (!queue_.empty()) {
-    std::array<iovec, kGather> parts;
-    std::size_t count = 0;
-    std::size_t skip = sent_of_first_;
-    const auto add = [&](std::span<const std::byte> bytes) {
-      const std::size_t skipped = std::min(skip, bytes.size());
-      skip -= skipped;
-      bytes = bytes.subspan(skipped);
-      if (!bytes.empty()) parts[count++] = {const_cast<std::byte*>(bytes.data()), bytes.size()};
-    };
-    for (std::size_t i = 0; i < queue_.size() && count + 2 <= kGather; ++i) {
-      add(queue_[i].header);
-      add(queue_[i].payload());
-    }
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return moved;
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return lost("send to", errno);
+  for (;;) {
+    TANDEM_ASSIGN(const bool sent, send_some());
+    if (!sent) return moved;
     moved = true;
-    sent_of_first_ += static_cast<std::size_t>(sent);
-    while (!queue_.empty()) {
-      const std::size_t payload = queue_.front().payload().size();
-      if (sent_of_first_ < kHeaderBytes + payload) break;
-      sent_of_first_ -= kHeaderBytes + payload;
-      sent_bytes_ += payload;
-      queue_.pop_front();
-    }
   }
-  return moved;
 }
 
-Result<bool> Connection::receive(Receiver& receiver) {
-  std::size_t total = 0;
-  while (total < kFairBytes) {
-    // A large payload goes straight to its place; everything else passes through the buffer.
-    const std::span<std::byte> missing = payload_.subspan(received_of_payload_);
-    const bool direct =
-        header_ && input_begin_ == input_end_ && missing.size() >= input_.size() / 2;
-    std::span<std::byte> into = missing;
-    if (!direct) {
-      if (input_begin_ == input_end_) input_begin_ = input_end_ = 0;
-      into = std::span(input_).subspan(input_end_);
-    }
-    const ssize_t got = ::recv(socket_.get(), into.data(), into.size(), MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return total > 0;
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return lost("receive from", errno);
-    if (got == 0) return Error(Code::kPeerLost, fmt::format("{} closed the connection", peer_));
-    total += static_cast<std::size_t>(got);
-    if (direct) {
-      received_of_payload_ += static_cast<std::size_t>(got);
-    } else {
-      input_end_ += static_cast<std::size_t>(got);
-    }
-    TANDEM_TRY(take(receiver));
+Result<bool> Connection::send_some() {
+  if (queue_.empty()) return false;
+  std::array<iovec, kGather> parts;
+  std::size_t count = 0, bytes = 0;
+  std::size_t skip = sent_of_first_;
+  const auto add = [&](std::span<const std::byte> some) {
+    const std::size_t skipped = std::min(skip, some.size());
+    skip -= skipped;
+    some = some.subspan(skipped);
+    bytes += some.size();
+    if (!some.empty()) parts[count++] = {const_cast<std::byte*>(some.data()), some.size()};
+  };
+  for (std::size_t i = 0; i < queue_.size() && count + 2 <= kGather && bytes < kSentBytes; ++i) {
+    add(queue_[i].header);
+    add(queue_[i].payload());
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = count;
+  ssize_t sent = 0;
+  do {
+    sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+  if (sent < 0) return lost("send to", errno);
+  sent_of_first_ += static_cast<std::size_t>(sent);
+  while (!queue_.empty()) {
+    const std::size_t payload = queue_.front().payload().size();
+    if (sent_of_first_ < kHeaderBytes + payload) break;
+    sent_of_first_ -= kHeaderBytes + payload;
+    sent_bytes_ += payload;
+    queue_.pop_front();
   }
   return true;
+}
+
+Result<std::size_t> Connection::receive_some(Receiver& receiver) {
+  // What is missing of a payload goes straight to its place; what follows it, to the buffer.
+  const std::span<std::byte> missing = payload_.subspan(received_of_payload_);
+  if (input_begin_ == input_end_) input_begin_ = input_end_ = 0;
+  const std::span<std::byte> rest = std::span(input_).subspan(input_end_);
+  std::array<iovec, 2> parts = {iovec{missing.data(), missing.size()},
+                                iovec{rest.data(), rest.size()}};
+  msghdr message{};
+  message.msg_iov = missing.empty() ? &parts[1] : parts.data();
+  message.msg_iovlen = missing.empty() ? 1 : 2;
+  ssize_t got = 0;
+  do {
+    got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::size_t{0};
+  if (got < 0) return lost("receive from", errno);
+  if (got == 0) return Error(Code::kPeerLost, fmt::format("{} closed the connection", peer_));
+  const auto bytes = static_cast<std::size_t>(got);
+  const std::size_t direct = std::min(bytes, missing.size());
+  received_of_payload_ += direct;
+  input_end_ += bytes - direct;
+  TANDEM_TRY(take(receiver));
+  return bytes;
 }
 
 // Takes whole messages from the buffer.

@@ -96,7 +96,9 @@ class Connection {
     Fifo<Header> waiting;  // For room in the ring.
   };
 
-  Result<bool> receive(Receiver& receiver);
+  // One system call of each; whether, and how much, it moved.
+  Result<bool> send_some();
+  Result<std::size_t> receive_some(Receiver& receiver);
   Result<bool> read_ring(Receiver& receiver);
   bool write_ring();
   bool is_own(std::span<const std::byte> payload) const;

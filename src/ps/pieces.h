@@ -19,7 +19,7 @@ std::vector<Bucket> cut_slices(std::size_t floats, std::size_t servers);
 
 // A piece is small enough that the next arrives while it is summed, and large enough that its
 // header costs nothing.
-inline constexpr std::size_t kPieceFloats = 1 << 15;
+inline constexpr std::size_t kPieceFloats = 1 << 14;
 
 struct Piece {
   std::size_t begin = 0, end = 0;  // Floats of the vector.

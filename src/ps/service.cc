@@ -52,10 +52,14 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
       TANDEM_TRY(
           round_->check(header, member->second.worker, holding_ ? holding_->slice->step() : -1));
       std::vector<float>& memory = member->second.received[header.slot];
-      if (memory.empty()) memory.resize(config_.slice.end - config_.slice.begin);
       const Piece& piece = round_->pieces()[header.place];
-      return std::as_writable_bytes(
-          std::span(memory).subspan(piece.begin - config_.slice.begin, piece.end - piece.begin));
+      // A partial sum that is alone is used as soon as a piece is there: one place, which stays in
+      // the cache, is enough for all.
+      const bool alone = round_->partials().size() == 1;
+      const std::size_t slice = config_.slice.end - config_.slice.begin;
+      if (memory.empty()) memory.resize(alone ? std::min(slice, kPieceFloats) : slice);
+      return std::as_writable_bytes(std::span(memory).subspan(
+          alone ? 0 : piece.begin - config_.slice.begin, piece.end - piece.begin));
     }
     case Kind::kLoad: {
       if (member == members_.end()) return unexpected(header);
