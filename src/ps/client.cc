@@ -9,7 +9,6 @@
 #include <bit>
 #include <deque>
 #include <optional>
-#include <thread>
 
 #include "base/check.h"
 #include "collective/host.h"
@@ -50,11 +49,10 @@ class Client::ServerEnd final : public Receiver {
 
   const std::string& name() const { return name_; }
   const Bucket& slice() const { return slice_; }
+  // It takes no part: there are more servers than blocks of the vector.
+  bool is_idle() const { return pieces_.empty(); }
   Connection& connection() { return connection_; }
   const wire::PsBegun* begun() const { return begun_ ? &*begun_ : nullptr; }
-
-  // What it says, as Error of the whole client.
-  const Status& failure() const { return failure_; }
 
   void begin(const Header& header, std::string payload) {
     connection_.send_text(header, std::move(payload));
@@ -110,8 +108,6 @@ class Client::ServerEnd final : public Receiver {
     return floats.subspan(begin - piece->begin, std::min(end, piece->end) - begin);
   }
 
-  // A server that there was nothing left for takes no part.
-  bool is_idle() const { return pieces_.empty(); }
   bool has_squares() const { return squares_came_ || is_idle(); }
   const std::vector<double>& squares() const { return squares_; }
 
@@ -237,7 +233,6 @@ class Client::ServerEnd final : public Receiver {
   std::optional<wire::PsBegun> begun_;
   std::optional<std::int64_t> using_;
   std::deque<Wanted> wanted_;
-  Status failure_;
 
   // Of the step.
   std::size_t pushed_ = 0, came_ = 0;  // Pieces.
@@ -312,8 +307,8 @@ Status Client::open(Deadline deadline) {
 
 bool Client::all_have(std::int64_t step) const {
   return std::all_of(servers_.begin(), servers_.end(), [&](const auto& server) {
-    const wire::PsBegun& begun = *server->begun();
     if (server->is_idle()) return true;
+    const wire::PsBegun& begun = *server->begun();
     return begun.held().begin() == server->slice().begin &&
            begun.held().end() == server->slice().end &&
            begun.held_floats() == config_.plan.floats &&

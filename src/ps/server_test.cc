@@ -126,9 +126,10 @@ std::vector<std::vector<float>> train(const TestServers& servers, const Plan& pl
       if (worker == 0) {
         std::vector<float> parameters = first_parameters(plan), momentum(plan.parameters);
         if (client.ok()) {
-          const Status ready =
-              from == 0 ? (*client)->load(0, {parameters, momentum}, deadline_after(seconds(20)))
-                        : (*client)->use(from, deadline_after(seconds(20)));
+          Arrays state = {parameters};
+          if (plan.optimizer.momentum != 0) state.emplace_back(momentum);
+          const Status ready = from == 0 ? (*client)->load(0, state, deadline_after(seconds(20)))
+                                         : (*client)->use(from, deadline_after(seconds(20)));
           EXPECT_TRUE(ready.ok()) << ready.error().message();
         }
         loaded.set_value();
@@ -168,17 +169,62 @@ TEST(Server, GivesTheBitsOfAWorkerAlone) {
   }
 }
 
-TEST(Server, MayHaveNothingToHold) {
-  // Less than a block for three servers; only sums for one of two.
-  for (const auto& [parameters, summed, servers] :
-       {std::tuple(100UL, 5UL, 3UL), {1024UL, 900UL, 2UL}, {1UL, 0UL, 1UL}}) {
-    Plan plan = plan_of(parameters, summed, 2, 2);
-    plan.clip.norm = 0.5;
-    for (const Sharing sharing : {Sharing::kNever, Sharing::kWhereItCan}) {
-      TestServers fresh(servers);
-      for (const std::vector<float>& result : train(fresh, plan, 0, 2, sharing))
-        EXPECT_EQ(result, computed_alone(plan, 2));
+// A piece that is alone is not copied, and plain sgd not updated in place.
+TEST(Server, GivesTheBitsOfPlainSgd) {
+  for (const Sharing sharing : {Sharing::kWhereItCan, Sharing::kNever}) {
+    for (const double most : {0.0, 0.25}) {
+      for (const std::int64_t workers : {1, 2}) {
+        Plan plan = plan_of(50'000, 3, 2, workers);
+        plan.buckets = buckets_of(plan.parameters, plan.floats, plan.parameters);
+        plan.trainable = {{5, 20'000}, {20'001, 50'000}};
+        plan.optimizer.momentum = 0;
+        plan.optimizer.weight_decay = 0.01;
+        plan.clip.value = most;
+        TestServers running(1);
+        const std::vector<float> alone = computed_alone(plan, 3);
+        for (const std::vector<float>& result : train(running, plan, 0, 3, sharing))
+          EXPECT_EQ(result, alone) << workers << " workers, clipped at " << most;
+      }
     }
+  }
+}
+
+TEST(Server, TakesMorePiecesThanARingHolds) {
+  for (const Sharing sharing : {Sharing::kWhereItCan, Sharing::kNever}) {
+    Plan plan = plan_of(10'000, 1, 3, 2);
+    plan.buckets = buckets_of(plan.parameters, plan.floats, 4);
+    ASSERT_GT(plan.buckets.size(), 4 * RingMemory::kSlots);
+    TestServers running(1);
+    const std::vector<float> alone = computed_alone(plan, 2);
+    for (const std::vector<float>& result : train(running, plan, 0, 2, sharing))
+      EXPECT_EQ(result, alone);
+  }
+}
+
+TEST(Server, MayHaveNothingToHold) {
+  for (const Sharing sharing : {Sharing::kWhereItCan, Sharing::kNever}) {
+    for (const std::size_t parameters : {1, 3}) {
+      const Plan plan = plan_of(parameters, 1, 2, 2);
+      TestServers running(3);
+      const std::vector<float> alone = computed_alone(plan, 2);
+      for (const std::vector<float>& result : train(running, plan, 0, 2, sharing))
+        EXPECT_EQ(result, alone) << parameters << " parameters";
+    }
+  }
+}
+
+TEST(Server, MayHoldOnlyWhatIsSummed) {
+  for (const double norm : {0.0, 0.5}) {
+    Plan plan = plan_of(optim::kSquaresBlock, 3, 2, 2);
+    plan.clip.norm = norm;
+    TestServers running(3);
+    const std::vector<float> alone = computed_alone(plan, 2);
+    for (const std::vector<float>& result : train(running, plan, 0, 2, Sharing::kNever))
+      EXPECT_EQ(result, alone) << "norm " << norm;
+    plan.generation = 2;
+    const auto client = connect(running, plan, 0, Sharing::kNever);
+    ASSERT_TRUE(client.ok()) << client.error().message();
+    EXPECT_TRUE((*client)->all_have(2));
   }
 }
 
