@@ -201,6 +201,29 @@ TEST(Optimizer, GivesTheSameBitsInParts) {
   }
 }
 
+TEST(Optimizer, GivesTheSameBitsFromOneVectorToAnother) {
+  constexpr std::size_t kSize = 5000;
+  for (const OptimizerConfig& config : all_kinds()) {
+    const auto in_place = make(config, kSize), across = make(config, kSize);
+    std::vector<float> expected = random_floats(kSize, 1), old = expected, parameters(kSize);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const std::vector<float> gradients = random_floats(kSize, 10 + step);
+      in_place->step(expected, gradients, config.lr);
+      across->begin(config.lr);
+      for (const Range part : {Range{0, 7}, Range{7, 4999}, Range{4999, 5000}}) {
+        const auto count = static_cast<std::size_t>(part.end - part.begin);
+        EXPECT_EQ(
+            across->update_from(
+                old, parameters,
+                std::span(gradients).subspan(static_cast<std::size_t>(part.begin), count), part),
+            Updated::kFinite);
+      }
+      EXPECT_EQ(parameters, expected);
+      std::swap(old, parameters);
+    }
+  }
+}
+
 TEST(Optimizer, TouchesOnlyTheTrainableRanges) {
   const std::vector<Range> trainable = {{3, 20}, {20, 20}, {50, 91}};
   for (const OptimizerConfig& config : all_kinds()) {
