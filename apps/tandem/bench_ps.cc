@@ -20,6 +20,7 @@ std::string joined(const List& list, Text text_of) {
 
 // In a process of its own, so that Ctrl-C need not wait, and nothing is left behind.
 Result<std::vector<Json>> run_dense(const BenchPsOptions& options, const Surroundings& around) {
+  TANDEM_TRY(check_dense_room(options));
   TANDEM_ASSIGN(cluster::SignalQueue signals, cluster::SignalQueue::create());
   const cluster::Command command = {
       .program = "/proc/self/exe",

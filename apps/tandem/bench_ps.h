@@ -27,6 +27,8 @@ inline constexpr std::chrono::seconds kBenchPsPatience{30};
 Result<nlohmann::ordered_json> measure_sparse(const BenchPsOptions& options);
 std::string sparse_text(const nlohmann::ordered_json& result);
 
+// kOutOfSpace when there is too little memory for it.
+Status check_dense_room(const BenchPsOptions& options);
 // Pushes and pulls of all transports and sizes, as kMeasures does: a line of JSON for each.
 Status measure_dense(const BenchPsOptions& options, const Surroundings& around);
 std::string dense_text(const std::vector<nlohmann::ordered_json>& rows);

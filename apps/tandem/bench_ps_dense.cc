@@ -238,8 +238,10 @@ class Bench {
   std::int64_t steps_ = 0;
 };
 
+}  // namespace
+
 // A kernel that promises more memory than there is would kill the process, or another one.
-Status check_room(const BenchPsOptions& options) {
+Status check_dense_room(const BenchPsOptions& options) {
   const auto available = available_memory();
   const std::int64_t most = *std::max_element(options.bytes.begin(), options.bytes.end());
   // Of each worker what it pushes, and both ends of what it receives; of the servers two states;
@@ -254,10 +256,7 @@ Status check_room(const BenchPsOptions& options) {
                   human_bytes(static_cast<std::uint64_t>(needed)), human_bytes(*available)));
 }
 
-}  // namespace
-
 Status measure_dense(const BenchPsOptions& options, const Surroundings& around) try {
-  TANDEM_TRY(check_room(options));
   for (const std::string& transport : options.transports) {
     for (const std::int64_t bytes : options.bytes) {
       Bench bench(options, around, transport, bytes);

@@ -69,6 +69,21 @@ TEST(CommandLine, UnderstandsBench) {
   EXPECT_EQ(ps.rows, 2000);
   EXPECT_EQ(ps.width, 16);
   EXPECT_EQ(ps.format, Format::kJson);
+  EXPECT_TRUE(ps.sparse && !ps.dense);
+  const auto dense = parsed<BenchPsOptions>(
+      {"bench", "ps", "--transport", "tcp", "--bytes", "1KiB,4MiB", "--workers", "2"});
+  EXPECT_EQ(dense.transports, (std::vector<std::string>{"tcp"}));
+  EXPECT_EQ(dense.bytes, (std::vector<std::int64_t>{1024, 4 << 20}));
+  EXPECT_EQ(dense.workers, 2);
+  EXPECT_EQ(dense.servers, 1);
+  EXPECT_TRUE(dense.dense && !dense.sparse);
+  const auto both = parsed<BenchPsOptions>({"bench", "ps"});
+  EXPECT_TRUE(both.dense && both.sparse);
+  EXPECT_EQ(complaint({"bench", "ps", "--bytes", "1KiB,much"}),
+            "--bytes: much is not a size; write it like 4096, 64KiB or 16MiB\n"
+            "See `tandem bench ps --help`");
+  EXPECT_EQ(complaint({"bench", "ps", "--servers", "0"}),
+            "--servers: 0 is not between 1 and 256\nSee `tandem bench ps --help`");
   EXPECT_EQ(complaint({"bench", "ps", "--width", "0"}),
             "--width: 0 is not between 1 and 65536\nSee `tandem bench ps --help`");
   EXPECT_EQ(complaint({"bench"}),

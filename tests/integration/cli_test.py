@@ -246,7 +246,22 @@ class BenchPs(TandemTest):
         for line in ("memcpy", "push", "pull", "floats of the rows", "the table's count", "resident memory"):
             self.assertRegex(table, rf"(?m)^{line} ")
 
+    def test_gives_figures_of_pushes_and_pulls(self):
+        arguments = ["bench", "ps", "--bytes", "4,100000", "--workers", "2", "--servers", "2"]
+        rows = json.loads(self.tandem(*arguments, "--json").stdout)["dense"]
+        self.assertEqual([(row["transport"], row["bytes"]) for row in rows],
+                         [("shm", 4), ("shm", 100000), ("tcp", 4), ("tcp", 100000)])
+        for row in rows:
+            for name in ("microseconds", "gb_s", "cpu_s_per_gb", "echo_microseconds", "memcpy_microseconds"):
+                self.assertGreater(row[name], 0, name)
+            self.assertGreaterEqual(row["p99_microseconds"], row["microseconds"])
+            self.assertAlmostEqual(row["echo_speedup"], row["echo_microseconds"] / row["microseconds"])
+        table = self.tandem("bench", "ps", "--bytes", "1KiB", "--transport", "shm").stdout
+        self.assertRegex(table, r"(?m)^shm +1024 ")
+
     def test_more_than_the_memory_holds_is_refused_at_once(self):
+        errors = self.tandem("bench", "ps", "--bytes", 10**12, code=9).stderr
+        self.assertRegex(errors, r"need about \S+ TiB of memory, and \S+ [MG]iB are free; give less with --bytes")
         for arguments in (("--rows", 10**9, "--width", 65536), ("--sparse-keys", 10**9, "--width", 65536)):
             errors = self.tandem("bench", "ps", *arguments, code=9).stderr
             self.assertRegex(errors, r"10,000,000 (rows|keys)|1,000,000,000 (rows|keys)")
