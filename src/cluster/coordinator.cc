@@ -43,9 +43,13 @@ void Coordinator::take(JobId job, TeamActions actions) {
     }
     NodeId node = 0;
     if (const auto* server = std::get_if<StartServer>(&action)) {
-      node = entry.servers[server->server] = node_for_server(server->server);
-    } else if (const auto* served = std::get_if<EndServer>(&action)) {
-      node = entry.servers.at(served->server);
+      entry.unplaced_servers.push_back(server->server);
+      continue;
+    }
+    if (const auto* served = std::get_if<EndServer>(&action)) {
+      const auto where = entry.servers.find(served->server);
+      if (where == entry.servers.end()) continue;
+      node = where->second;
     } else if (const auto* place = std::get_if<PlaceWorker>(&action)) {
       node = entry.where.at(place->worker);
     } else if (const auto* answer = std::get_if<AnswerWorker>(&action)) {
@@ -212,6 +216,7 @@ void Coordinator::settle(TimePoint now) {
                   [](const auto& job) { return job.second.team && job.second.team->is_over(); });
     allot(now);
   } while (forget_unplaced(now) == Found::kSomething);
+  start_unplaced_servers();
   start_unplaced();
 }
 
@@ -326,10 +331,18 @@ std::optional<NodeId> Coordinator::free_node() const {
   return best;
 }
 
-// One after another over the nodes.
-NodeId Coordinator::node_for_server(int server) const {
-  if (nodes_.empty()) return 0;
-  return std::next(nodes_.begin(), server % static_cast<int>(nodes_.size()))->first;
+// One after another over the nodes, as soon as there is one.
+void Coordinator::start_unplaced_servers() {
+  if (nodes_.empty()) return;
+  for (auto& [id, entry] : jobs_) {
+    for (; !entry.unplaced_servers.empty(); entry.unplaced_servers.pop_front()) {
+      const int server = entry.unplaced_servers.front();
+      const auto index = server % static_cast<int>(nodes_.size());
+      const NodeId node = std::next(nodes_.begin(), index)->first;
+      entry.servers[server] = node;
+      add(id, StartServer{server}, node);
+    }
+  }
 }
 
 const Team* Coordinator::team(JobId job) const {

@@ -91,9 +91,10 @@ class Coordinator {
     int asked = 1;
     TimePoint since{};  // When it came into the queue.
     std::optional<Team> team;
-    std::map<int, NodeId> where;    // Workers that were started.
-    std::deque<int> unplaced;       // Workers for which no slot is free yet.
-    std::map<int, NodeId> servers;  // Parameter servers that were started; they take no slots.
+    std::map<int, NodeId> where;       // Workers that were started.
+    std::deque<int> unplaced;          // Workers for which no slot is free yet.
+    std::map<int, NodeId> servers;     // Parameter servers that were started; they take no slots.
+    std::deque<int> unplaced_servers;  // For which there is no node yet.
   };
 
   template <typename Event>
@@ -110,7 +111,7 @@ class Coordinator {
   void allot(TimePoint now);
   void start_unplaced();
   std::optional<NodeId> free_node() const;
-  NodeId node_for_server(int server) const;
+  void start_unplaced_servers();
   std::vector<JobId> in_order() const;
   JobActions give();
 

@@ -24,6 +24,9 @@ std::size_t index(int worker) {
 // Records first, so that what a person was shown is on disk.
 void JobRun::message(int worker, const wire::WorkerMessage& message) {
   if (message.has_question()) return;  // Between the worker and the coordinator.
+  // Who lives on after a roll-back repeats where it was until it has its first step again.
+  if (message.has_placed() && message.placed().generation() >= rolled_back_) rolled_back_ = 0;
+  if (message.has_progress() && rolled_back_ > 0) return;
   recorder_.message(index(worker), message);
   if (index(worker) == recorder_.speaker()) view_.message(message);
 }
@@ -72,6 +75,7 @@ Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const Meetin
       TANDEM_TRY(checkpoint::set_owner(directory_.path(), owner_));
     }
     if (place.anew) TANDEM_TRY(go_back(found));
+    if (place.anew && generation_ > 0 && !place.servers.empty()) rolled_back_ = place.generation;
     generation_ = place.generation;
     workers_.end = place.size;
     if (workers_.start == 0) workers_.start = place.size;
@@ -94,7 +98,8 @@ Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const Meetin
     address.set_host(servers_.at(server).host);
     address.set_port(servers_.at(server).port);
   }
-  told.set_anew(place.anew && place.generation > 1);
+  // Who lives on when servers are lost has what is of no more use.
+  told.set_anew(place.anew && place.generation > 1 && !place.servers.empty());
   // Members come when their step, evaluation or save is over, however long it takes: when one dies
   // or falls silent, they all get another place, which ends the wait.
   constexpr double kMeeting_s = 86400;

@@ -73,7 +73,8 @@ class JobRun {
   Recorder& recorder_;
   RunView& view_;
   std::map<int, WorkerEnd> ends_;
-  std::uint64_t generation_ = 0;  // The last one that a place was made for.
+  std::uint64_t generation_ = 0;   // The last one that a place was made for.
+  std::uint64_t rolled_back_ = 0;  // One that has gone back and made no step yet; 0: none.
   std::filesystem::path checkpoint_;
   std::string owner_;  // Of the run directory (checkpoint/owner.h).
   Count workers_;

@@ -152,6 +152,7 @@ std::string describe_end(const WorkerEnd& end, const Words& words) {
 
 std::string describe_server_end(const WorkerEnd& end) {
   if (end.cause == Cause::kSilence) return "said nothing for too long and was killed";
+  if (end.cause == Cause::kStartTimeout) return "did not listen in time";
   return describe_exit(end.exit);
 }
 

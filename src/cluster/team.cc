@@ -51,6 +51,7 @@ TeamActions Team::placed(int worker, std::uint64_t generation, TimePoint now) {
 
 void Team::confirm(int worker, TimePoint now) {
   confirmed_ = true;
+  fruitless_ = 0;
   stillborn_ = 0;
   backoff_ = milliseconds(0);
   // A step needs all members: what one has made, all have, or had it in their hands.
@@ -127,6 +128,7 @@ bool Team::somebody_has_state() const {
 
 void Team::lose(int number, const Worker& lost, const std::string& how, TimePoint now) {
   tell("lost", name_of(number), how);
+  fruitless_ = 0;
   if (is_member(number)) {
     broken_ = true;
     echo_until_.reset();
@@ -361,6 +363,16 @@ void Team::kill_the_late(TimePoint now) {
 }
 
 void Team::place(std::vector<int> next) {
+  // They meet again and again and never come to a step, though nobody dies: a network that lets
+  // them reach the master and not each other.
+  constexpr int kMostFruitless = 30;
+  if (broken_ && !confirmed_ && ++fruitless_ > kMostFruitless && goal_ == Goal::kTrain) {
+    fail(members_[0],
+         fmt::format("the workers met {} times without being able to make a step; their "
+                     "logs say why",
+                     fruitless_));
+    return end_all();
+  }
   ++generation_;
   members_ = std::move(next);
   confirmed_ = broken_ = waiting_ = false;

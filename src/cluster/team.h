@@ -225,6 +225,7 @@ class Team {
   std::uint64_t void_generation_ = 0;  // What workers had in it, and before, is of no more use.
   int replaced_ = 0;
   bool stays_short_ = false;  // Newcomers die again and again; those that live go on.
+  int fruitless_ = 0;         // Generations in a row that ended without a step and without a loss.
   int stillborn_ = 0;         // Lost without having made a step, since the last step.
   bool somebody_finished_ = false;
   bool waiting_ = false, over_ = false;

@@ -25,6 +25,7 @@ TeamActions Team::server_ended(int server, const std::string& how, TimePoint now
 // of no more use: they go back together.
 void Team::lose_server(int server, const std::string& how, TimePoint now) {
   tell("lost", server_name(server), how);
+  fruitless_ = 0;
   echo_until_.reset();
   if (!members_.empty()) {
     broken_ = true;

@@ -78,6 +78,40 @@ TEST(TeamServers, TooManyLostServersEndTheJob) {
   EXPECT_EQ(texts(team.ended(1, {}, at(11))), Texts{"end failed -1"});
 }
 
+TEST(TeamServers, WorkersThatNeverComeToAStepAreNotPlacedForEver) {
+  Team team = trained(with_servers(1));
+  int ms = 10;
+  Texts last;
+  for (std::uint64_t generation = 1; generation < 100 && last != Texts{"kill 0", "kill 1"};
+       ++generation) {
+    for (int worker = 0; worker < 2; ++worker)
+      (void)team.left(worker, generation, Leaving::kPeerLost, at(ms));
+    ms += 1000;
+    last = texts(team.tick(at(ms)));
+  }
+  EXPECT_EQ(last, (Texts{"kill 0", "kill 1"}));
+}
+
+TEST(CoordinatorServers, AreStartedWhenThereIsANodeAgain) {
+  Coordinator coordinator;
+  JobPlan plan;
+  plan.team = with_servers(1);
+  plan.most = 2;
+  (void)coordinator.node_up(5, 2, at(0));
+  EXPECT_EQ(texts(coordinator.submit(1, plan, at(0))),
+            (Texts{"job 1: start server 0 on 5", "job 1: start 0 on 5", "job 1: start 1 on 5"}));
+  (void)coordinator.server_ready(1, 0, at(1));
+  EXPECT_EQ(coordinator.node_of(1, -1), 5);
+  EXPECT_EQ(texts(coordinator.node_down(5, "gone", at(2))), Texts{});
+  EXPECT_EQ(coordinator.node_of(1, -1), std::nullopt);
+  Texts started;
+  for (const std::string& text : texts(coordinator.node_up(6, 2, at(1000))))
+    started.push_back(text);
+  for (const std::string& text : texts(coordinator.tick(at(60'000)))) started.push_back(text);
+  EXPECT_EQ(started,
+            (Texts{"job 1: start server 1 on 6", "job 1: start 2 on 6", "job 1: start 3 on 6"}));
+}
+
 TEST(TeamServers, ServersEndWithTheJob) {
   Team team = trained(with_servers(1));
   for (int worker = 0; worker < 2; ++worker) (void)team.finished(worker, at(20));

@@ -47,12 +47,19 @@ class Client::ServerEnd final : public Receiver {
     results_.resize(pieces_.size());
   }
 
-  const std::string& name() const { return name_; }
   const Bucket& slice() const { return slice_; }
   // It takes no part: there are more servers than blocks of the vector.
   bool is_idle() const { return pieces_.empty(); }
   Connection& connection() { return connection_; }
   const wire::PsBegun* begun() const { return begun_ ? &*begun_ : nullptr; }
+  // Whether it has said that it has the state after `step` of a part of this vector.
+  bool holds(std::int64_t step) const {
+    const auto& steps = begun_->steps();
+    return begun_->held_floats() == client_.config_.plan.floats &&
+           begun_->held().begin() <= begun_->held().end() &&
+           begun_->held().end() <= client_.config_.plan.floats &&
+           std::find(steps.begin(), steps.end(), step) != steps.end();
+  }
 
   void begin(const Header& header, std::string payload) {
     connection_.send_text(header, std::move(payload));
@@ -155,10 +162,7 @@ class Client::ServerEnd final : public Receiver {
             std::span(client_.received_).subspan(piece.begin, piece.end - piece.begin));
       }
       case Kind::kState:
-        if (wanted_.empty() || header.place != wanted_.front().begin ||
-            header.slot != wanted_.front().array ||
-            header.bytes != wanted_.front().into.size_bytes())
-          return unexpected();
+        if (!is_wanted(header)) return unexpected();
         return std::as_writable_bytes(wanted_.front().into);
       case Kind::kNorms:
         if (header.bytes % sizeof(double) != 0) return unexpected();
@@ -188,9 +192,13 @@ class Client::ServerEnd final : public Receiver {
         if (header.code != 0) client_.finite_ = false;
         return {};
       case Kind::kState:
+        if (!is_wanted(header)) return unexpected();
         wanted_.pop_front();
         return {};
       case Kind::kNorms:
+        if (!has_all_pushed() || squares_came_ || header.step != client_.step_ ||
+            header.bytes != squares_.size() * sizeof(double))
+          return unexpected();
         squares_came_ = true;
         return {};
       case Kind::kFailed: {
@@ -210,6 +218,12 @@ class Client::ServerEnd final : public Receiver {
     std::uint32_t array;
     std::span<float> into;
   };
+
+  bool is_wanted(const Header& state) const {
+    return !wanted_.empty() && state.place == wanted_.front().begin &&
+           state.slot == wanted_.front().array && state.bytes == wanted_.front().into.size_bytes();
+  }
+  bool has_all_pushed() const { return pushed_ == pieces_.size(); }
 
   Error unexpected() const {
     return Error(Code::kCorrupt, fmt::format("{} sent what was not due", name_));
@@ -309,20 +323,16 @@ bool Client::all_have(std::int64_t step) const {
   return std::all_of(servers_.begin(), servers_.end(), [&](const auto& server) {
     if (server->is_idle()) return true;
     const wire::PsBegun& begun = *server->begun();
-    return begun.held().begin() == server->slice().begin &&
-           begun.held().end() == server->slice().end &&
-           begun.held_floats() == config_.plan.floats &&
-           std::find(begun.steps().begin(), begun.steps().end(), step) != begun.steps().end();
+    return server->holds(step) && begun.held().begin() == server->slice().begin &&
+           begun.held().end() == server->slice().end;
   });
 }
 
 bool Client::can_fetch(std::int64_t step) const {
   std::vector<std::pair<std::size_t, std::size_t>> held;
   for (const auto& server : servers_) {
-    const wire::PsBegun& begun = *server->begun();
-    if (begun.held_floats() == config_.plan.floats &&
-        std::find(begun.steps().begin(), begun.steps().end(), step) != begun.steps().end())
-      held.emplace_back(begun.held().begin(), begun.held().end());
+    const wire::PsRange& range = server->begun()->held();
+    if (server->holds(step)) held.emplace_back(range.begin(), range.end());
   }
   std::sort(held.begin(), held.end());
   std::size_t covered = 0;
@@ -334,6 +344,7 @@ bool Client::can_fetch(std::int64_t step) const {
 
 Status Client::fetch(std::int64_t step, const Arrays& into, Deadline deadline) {
   for (auto& server : servers_) {
+    if (!has_own_slices_ && !server->holds(step)) continue;
     const wire::PsBegun& begun = *server->begun();
     // What it said at the beginning, until it was told what to go on from.
     const Bucket held =
@@ -478,6 +489,8 @@ void Client::sleep(milliseconds at_most) {
   for (auto& server : servers_) {
     Connection& connection = server->connection();
     may_sleep = connection.doze() && may_sleep;
+    // Nobody rings when a full ring has room again.
+    if (connection.waits_for_ring()) at_most = std::min(at_most, milliseconds(1));
     const short events = connection.has_unsent() ? POLLIN | POLLOUT : POLLIN;
     entries.push_back({connection.fd(), events, 0});
   }

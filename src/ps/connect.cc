@@ -100,12 +100,16 @@ Result<Descriptor> connect_to(const net::Endpoint& endpoint, const std::string& 
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
   for (;;) {
-    auto socket = connect_once(*addresses, deadline);
-    if (socket.ok()) {
-      TANDEM_TRY(greet(socket->get(), token, deadline));
-      return socket;
+    std::string why;
+    for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
+      auto socket = connect_once(*each, deadline);
+      if (socket.ok()) {
+        TANDEM_TRY(greet(socket->get(), token, deadline));
+        return socket;
+      }
+      why = socket.error().message();
     }
-    if (left_ms(last_try) == 0) return Error(Code::kPeerLost, socket.error().message());
+    if (left_ms(last_try) == 0) return Error(Code::kPeerLost, why);
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -103,6 +103,8 @@ Result<bool> Connection::read_ring(Receiver& receiver) {
     if (header.offset > size || header.bytes > size - header.offset ||
         header.offset % alignof(float) != 0)
       return Error(Code::kCorrupt, fmt::format("{} named memory that it does not share", peer_));
+    if (header.kind != Kind::kPush && header.kind != Kind::kResult)
+      return Error(Code::kCorrupt, fmt::format("{} put into a ring what is not for it", peer_));
     received_bytes_ += header.bytes;
     TANDEM_TRY(receiver.message(header, shared_->peers.subspan(header.offset, header.bytes)));
   }

@@ -45,7 +45,6 @@ class Connection {
   Connection(Descriptor socket, std::string peer);
 
   const std::string& peer() const { return peer_; }
-  void set_peer(std::string peer) { peer_ = std::move(peer); }
   int fd() const { return socket_.get(); }
 
   // Queues a message. The payload must stay as it is until it was sent, or the connection ends.
@@ -69,6 +68,8 @@ class Connection {
 
   // Whether the socket must be writable before turn() can go on.
   bool has_unsent() const { return !queue_.empty(); }
+  // Whether headers wait for room in the ring.
+  bool waits_for_ring() const { return shared_ && !shared_->waiting.empty(); }
   // Before sleeping: false when something has come already.
   bool doze() { return !shared_ || shared_->in.doze(); }
   void wake() {

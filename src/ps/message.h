@@ -5,7 +5,7 @@
 //        0     4  magic    54 44 50 53, "TDPS"
 //        4     1  version  kMessageVersion; a reader refuses any other
 //        5     1  kind     a Kind
-//        6     2  code     kFailed: a tandem::Code; else 0
+//        6     2  code     kFailed: a tandem::Code; kResult: 1 when a parameter is no number
 //        8     4  slot     which partial sum, or which array of a slice's state
 //       12     4  reserved 0
 //       16     8  step     steps done when the numbers were computed, signed
@@ -13,7 +13,7 @@
 //       32     8  bytes    of the payload, at most kMostPayload
 //       40     8  offset   where the payload lies, for peers that share memory
 //       48     8  number   a double: the learning rate, ...
-//       56     8  sequence of the sender's pushes
+//       56     8  sequence kFetch: how many floats; kScale: the norm's bits
 //       64     n  payload  raw floats, a protobuf message of wire/ps.proto, or text
 //
 // Between processes that share memory the headers of pushes and results travel in a ring

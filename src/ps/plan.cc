@@ -14,19 +14,18 @@ Error wrong(const std::string& what) {
   return Error(Code::kInvalidArgument, "the plan of a worker makes no sense: " + what);
 }
 
+// From the last parameter to the first, then all that is only summed.
 Status check_buckets(const Plan& plan) {
-  // In any order, they cover the vector once.
-  std::size_t covered = 0;
-  for (const Bucket& bucket : plan.buckets) {
-    if (bucket.begin > bucket.end || bucket.end > plan.floats) return wrong("a bucket's edges");
-    covered += bucket.end - bucket.begin;
-  }
-  if (covered != plan.floats) return wrong("buckets that do not cover the vector");
+  if (plan.buckets.empty()) return wrong("no buckets");
   std::size_t end = plan.parameters;
   for (std::size_t i = 0; i + 1 < plan.buckets.size(); ++i) {
-    if (plan.buckets[i].end != end) return wrong("the order of buckets");
+    if (plan.buckets[i].end != end || plan.buckets[i].begin > end)
+      return wrong("the order of buckets");
     end = plan.buckets[i].begin;
   }
+  const Bucket& last = plan.buckets.back();
+  if (end != 0 || last.begin != plan.parameters || last.end != plan.floats)
+    return wrong("buckets that do not cover the vector once");
   return {};
 }
 

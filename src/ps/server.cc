@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <optional>
 
 #include "net/address.h"
@@ -24,6 +25,10 @@ using std::chrono::milliseconds;
 // After the last message: looking costs less than sleeping and being woken, which takes tens of
 // microseconds on a virtual machine.
 constexpr std::chrono::microseconds kBusy{200};
+// Nobody rings when a full ring has room again.
+constexpr milliseconds kFullRing{1};
+// Newcomers wait for so long at most.
+constexpr milliseconds kAccepting{5};
 // For last words to a peer that does not read.
 constexpr milliseconds kLastWords{1000};
 
@@ -41,10 +46,18 @@ Result<Descriptor> listen_on(const std::string& address, std::uint16_t port) {
   }
   int failure = 0;
   Descriptor socket;
-  for (const addrinfo* each = found; each != nullptr && !socket.is_open(); each = each->ai_next) {
+  // "" means IPv6 with IPv4 in it where there is IPv6, which the system names last.
+  std::vector<const addrinfo*> candidates;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next)
+    candidates.insert(each->ai_family == AF_INET6 ? candidates.begin() : candidates.end(), each);
+  for (const addrinfo* each : candidates) {
+    if (socket.is_open()) break;
     Descriptor made(::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int on = 1;
     ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    const int off = 0;
+    if (each->ai_family == AF_INET6)
+      ::setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     if (made.is_open() && ::bind(made.get(), each->ai_addr, each->ai_addrlen) == 0 &&
         ::listen(made.get(), SOMAXCONN) == 0) {
       socket = std::move(made);
@@ -101,14 +114,22 @@ class Server::Peer final : public Receiver {
     return connection_.turn(*this);
   }
 
-  Result<std::span<std::byte>> place(const Header& header) override {
+  Result<std::span<std::byte>> place(const Header& header) override try {
     return service_.place(id_, header);
+  } catch (const std::bad_alloc&) {
+    return no_memory();
   }
-  Status message(const Header& header, std::span<const std::byte> payload) override {
+  Status message(const Header& header, std::span<const std::byte> payload) override try {
     return service_.message(id_, header, payload);
+  } catch (const std::bad_alloc&) {
+    return no_memory();
   }
 
  private:
+  static Error no_memory() {
+    return Error(Code::kOutOfSpace, "the server's memory is out; use more servers");
+  }
+
   Result<bool> greet() {
     // Never more than the message that is due.
     const ssize_t got = ::recv(connection_.fd(), input_.data() + input_bytes_,
@@ -155,6 +176,11 @@ Server::Server(const ServerConfig& config, Descriptor listener, std::uint16_t po
 Server::~Server() = default;
 
 void Server::turn(milliseconds at_most) {
+  // However busy the others keep it.
+  if (Clock::now() >= accepts_at_) {
+    accepts_at_ = Clock::now() + kAccepting;
+    accept_all();
+  }
   if (serve_all()) {
     busy_until_ = Clock::now() + kBusy;
     return;
@@ -186,6 +212,7 @@ void Server::sleep(milliseconds at_most) {
   for (auto& [id, peer] : peers_) {
     Connection& connection = peer->connection();
     may_sleep = connection.doze() && may_sleep;
+    if (connection.waits_for_ring()) at_most = std::min(at_most, kFullRing);
     const short events = connection.has_unsent() ? POLLIN | POLLOUT : POLLIN;
     entries_.push_back({connection.fd(), events, 0});
   }

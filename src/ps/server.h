@@ -74,7 +74,7 @@ class Server final : private Outbox {
   PeerId next_ = 1;
   std::uint64_t refused_ = 0;
   std::vector<pollfd> entries_;
-  std::chrono::steady_clock::time_point busy_until_{};
+  std::chrono::steady_clock::time_point busy_until_{}, accepts_at_{};
 };
 
 }  // namespace tandem::ps

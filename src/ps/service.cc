@@ -44,13 +44,15 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
   const auto member = members_.find(peer);
   switch (header.kind) {
     case Kind::kBegin:
-    case Kind::kFailed:
-      text_.resize(header.bytes);
-      return std::span(text_);
+    case Kind::kFailed: {
+      // Each peer has its own: several may be halfway through.
+      std::vector<std::byte>& text = texts_[peer];
+      text.resize(header.bytes);
+      return std::span(text);
+    }
     case Kind::kPush: {
-      if (member == members_.end() || !round_) return unexpected(header);
-      TANDEM_TRY(
-          round_->check(header, member->second.worker, holding_ ? holding_->slice->step() : -1));
+      if (member == members_.end() || !in_use_) return unexpected(header);
+      TANDEM_TRY(round_->check(header, member->second.worker, holding_->slice->step()));
       std::vector<float>& memory = member->second.received[header.slot];
       const Piece& piece = round_->pieces()[header.place];
       // A partial sum that is alone is used as soon as a piece is there: one place, which stays in
@@ -72,7 +74,7 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
 }
 
 Result<std::span<float>> Service::place_of_load(const Header& header) {
-  if (header.bytes % sizeof(float) != 0 || header.place < config_.slice.begin)
+  if (in_use_ || header.bytes % sizeof(float) != 0 || header.place < config_.slice.begin)
     return unexpected(header);
   if (!incoming_ && !(holding_ && is_same_slice(holding_->slice->config(), config_))) {
     TANDEM_ASSIGN(incoming_, make_holding(config_, plan_->floats));
@@ -82,7 +84,11 @@ Result<std::span<float>> Service::place_of_load(const Header& header) {
 }
 
 Status Service::message(PeerId peer, const Header& header, std::span<const std::byte> payload) {
-  if (header.kind == Kind::kBegin) return begin(peer, payload);
+  if (header.kind == Kind::kBegin) {
+    Status begun = begin(peer, payload);
+    texts_.erase(peer);
+    return begun;
+  }
   if (!members_.contains(peer)) return unexpected(header);
   switch (header.kind) {
     case Kind::kLoad:
@@ -165,6 +171,7 @@ Status Service::begin_generation(Plan plan, const wire::PsPlan& message) {
   round_.emplace(cut_pieces(config_.slice, plan.buckets), collective::partials_of(plan.ends));
   plan_ = std::move(plan);
   incoming_.reset();
+  in_use_ = false;
   done_ = 0;
   awaits_scale_ = false;
   finite_ = true;
@@ -205,8 +212,10 @@ Status Service::share(PeerId peer, Member& member, const wire::PsBegin& begin,
 }
 
 Status Service::use(PeerId peer, const Header& header) {
+  if (in_use_) return unexpected(header);
   if (incoming_ && !incoming_->slice->use(header.step).ok()) incoming_.reset();
   if (incoming_) {
+    retired_ = std::move(holding_);
     holding_ = std::move(incoming_);
     incoming_.reset();
   } else {
@@ -214,7 +223,7 @@ Status Service::use(PeerId peer, const Header& header) {
       return Error(Code::kNotFound, fmt::format("no state after step {}", header.step));
     TANDEM_TRY(holding_->slice->use(header.step));
   }
-  round_->next();
+  in_use_ = true;
   out_.send(peer, {.kind = Kind::kUsing, .step = header.step}, {});
   return {};
 }
@@ -222,8 +231,10 @@ Status Service::use(PeerId peer, const Header& header) {
 Status Service::fetch(PeerId peer, const Header& header) {
   if (!holding_) return Error(Code::kNotFound, "the server has no state");
   const Bucket& slice = holding_->slice->config().slice;
-  if (header.place < slice.begin)
-    return Error(Code::kInvalidArgument, fmt::format("float {} is not held here", header.place));
+  if (header.place < slice.begin || header.sequence > kMostPayload / sizeof(float))
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{} floats from {} on are not held here, or too many at once",
+                             header.sequence, header.place));
   TANDEM_ASSIGN(const std::span<const float> floats,
                 holding_->slice->fetch(header.step, header.slot, header.place - slice.begin,
                                        header.sequence));
@@ -234,8 +245,8 @@ Status Service::fetch(PeerId peer, const Header& header) {
 }
 
 Status Service::push(PeerId peer, const Header& header, std::span<const std::byte> payload) {
-  Member& member = members_.at(peer);
-  TANDEM_TRY(round_->check(header, member.worker, holding_ ? holding_->slice->step() : -1));
+  if (!in_use_) return unexpected(header);
+  TANDEM_TRY(round_->check(header, members_.at(peer).worker, holding_->slice->step()));
   round_->add(header, floats_of(payload).data());
   advance();
   return {};
@@ -343,6 +354,7 @@ void Service::end_step() {
 }
 
 void Service::gone(PeerId peer, const Error& why) {
+  texts_.erase(peer);
   const auto member = members_.find(peer);
   if (member == members_.end()) return;
   const std::string name = member->second.name;
@@ -363,6 +375,8 @@ void Service::break_up(PeerId guilty, const Error& why) {
   plan_.reset();
   round_.reset();
   incoming_.reset();
+  retired_.reset();
+  in_use_ = false;
   done_ = 0;
   awaits_scale_ = false;
 }

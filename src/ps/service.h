@@ -91,6 +91,7 @@ class Service {
   const Log log_;
   std::optional<Holding> holding_;
   std::optional<Holding> incoming_;  // Is being loaded, and takes its place.
+  std::optional<Holding> retired_;   // What it took the place of: some of it may wait to be sent.
 
   // Of the generation; empty between two.
   std::optional<Plan> plan_;
@@ -98,7 +99,8 @@ class Service {
   SliceConfig config_;
   std::uint64_t newest_generation_ = 0;
   std::map<PeerId, Member> members_;
-  std::vector<std::byte> text_;  // Of the message under way.
+  std::map<PeerId, std::vector<std::byte>> texts_;  // Of messages under way.
+  bool in_use_ = false;  // The workers have said what to go on from: now they push.
 
   // Of the step under way.
   std::optional<Round> round_;
