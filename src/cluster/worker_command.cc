@@ -38,8 +38,9 @@ Command server_command(const RunRequest& request, const std::string& address) {
 }
 
 Limits server_limits(const RunRequest& request) {
-  constexpr std::chrono::seconds kSilence{15};
+  constexpr std::chrono::seconds kSilence{15}, kStart{30};
   Limits limits = request.limits;
+  limits.start = std::min<std::chrono::milliseconds>(limits.start, kStart);
   limits.silence = std::min<std::chrono::milliseconds>(limits.silence, kSilence);
   return limits;
 }
