@@ -42,6 +42,8 @@ Status echo_for_bench();
 Result<std::unique_ptr<ps::Client>> connect_bench(const BenchPsOptions& options,
                                                   const std::string& token);
 inline constexpr double kBenchPsRate = 1.0 / 1024;  // Sums of it are exact.
+// All floats at once, and nothing behind them.
+inline constexpr std::size_t kBenchPsBuckets = 2;
 
 // Another process of this program, with what it says at first: its port.
 class BenchProcess {

@@ -195,7 +195,7 @@ class Bench {
 
   Status step() {
     client_->begin(steps_, kBenchPsRate);
-    TANDEM_TRY(client_->ready(1));
+    TANDEM_TRY(client_->ready(kBenchPsBuckets));
     if (Status status = client_->finish(deadline_after(kBenchPsPatience)); !status.ok()) {
       std::string why;
       for (BenchProcess& other : others_) why += other.complaint();

@@ -95,7 +95,7 @@ Result<std::unique_ptr<ps::Client>> connect_bench(const BenchPsOptions& options,
   ps::Plan& plan = config.plan;
   plan.generation = 1;
   plan.floats = plan.parameters = static_cast<std::size_t>(options.bytes[0]) / sizeof(float);
-  plan.buckets = {{0, plan.floats}};
+  plan.buckets = {{0, plan.floats}, {plan.floats, plan.floats}};
   plan.trainable = {{0, static_cast<std::int64_t>(plan.floats)}};
   plan.lanes = options.workers;
   plan.ends = collective::equal_shares(options.workers, options.workers);
@@ -111,7 +111,7 @@ Status work_for_bench(const BenchPsOptions& options, const Surroundings& around)
   TANDEM_ASSIGN(const std::unique_ptr<ps::Client> client, connect_bench(options, token));
   for (std::int64_t step = 0;; ++step) {
     client->begin(step, kBenchPsRate);
-    TANDEM_TRY(client->ready(1));
+    TANDEM_TRY(client->ready(kBenchPsBuckets));
     TANDEM_TRY(client->finish(deadline_after(2 * kBenchPsPatience)));
   }
 }

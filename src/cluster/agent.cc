@@ -144,8 +144,11 @@ class Agent final : public NodeListener {
       if (abandoned && !node_.is_idle() && !gave_up_) {
         gave_up_ = true;
         config_.log("the master is gone for too long; the workers end");
-        for (const auto& [number, who] : who_) node_.stop(number, Cause::kNone);
+        for (const auto& [number, who] : who_) {
+          if (!is_server(who.worker)) node_.stop(number, Cause::kNone);
+        }
       }
+      if (gave_up_) end_idle_servers();
     }
     return {};
   }
@@ -189,6 +192,14 @@ class Agent final : public NodeListener {
 
   void send(const Who& who, const wire::NodeMessage& message) {
     if (who.session == session_ && !down_since_) connection_->send(message);
+  }
+
+  // Workers need them to save what they have.
+  void end_idle_servers() {
+    for (const auto& [number, who] : who_) {
+      if (!is_server(who.worker)) return;
+    }
+    for (const auto& [number, who] : who_) node_.kill(number);
   }
 
   // Asked to end, a worker would end its whole job. Killed, it leaves it to the others.

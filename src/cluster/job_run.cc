@@ -200,8 +200,10 @@ void JobRun::finish_badly(const EndJob& end, Report& report) {
   }
   const int guilty = end.worker;
   if (is_server(guilty)) {
-    fail(report, Error(Code::kPeerLost,
-                       fmt::format("{} was lost; {}", server_name(server_of(guilty)), end.reason)));
+    const int server = server_of(guilty);
+    fail(report,
+         Error(Code::kPeerLost, fmt::format("{} was lost: {}; its log is {}", server_name(server),
+                                            end.reason, directory_.server_log(server).string())));
     return;
   }
   if (!ends_.contains(guilty)) {

@@ -17,6 +17,13 @@ Result<std::string> random_token() {
 
 Status Meeting::check(const job::Cluster& cluster,
                       const std::optional<collective::JoinOptions>& place) {
+  if (place.has_value() && cluster.strategy == "ps") {
+    return Error(
+        Code::kInvalidArgument,
+        "parameter servers are started by `tandem train` itself or by the nodes of a cluster, "
+        "not under `mpirun`, `srun`, RANK or --hosts; leave these, or use "
+        "cluster.strategy=allreduce, which gives the same bits");
+  }
   if (place.has_value() || cluster.engine != "mpi" || cluster.workers == 1) return {};
   return Error(Code::kInvalidArgument,
                fmt::format("engine `mpi` works only under `mpirun` or `srun`; try\n"

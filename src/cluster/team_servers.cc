@@ -1,4 +1,6 @@
 // The part of Team that looks after a job's parameter servers.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -33,7 +35,8 @@ void Team::lose_server(int server, const std::string& how, TimePoint now) {
   }
   void_generation_ = generation_;
   for (auto& [number, worker] : workers_) worker.has_state = false;
-  count_replacement(process_of_server(server), "processes", now);
+  count_replacement(process_of_server(server), "workers and servers", now);
+  if (goal_ == Goal::kFail) reason_ = fmt::format("it {}; {}", how, reason_);
 }
 
 void Team::start_missing_servers() {

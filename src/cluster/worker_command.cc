@@ -30,7 +30,11 @@ Command worker_command(const RunRequest& request, const RunDirectory& directory)
 
 Command server_command(const RunRequest& request, const std::string& address) {
   Command command;
-  command.program = request.server_program;
+  // By its name where it still has one: so people find it among the processes.
+  std::error_code error;
+  const auto named = std::filesystem::read_symlink(request.server_program, error);
+  command.program =
+      !error && std::filesystem::exists(named, error) ? named : request.server_program;
   command.arguments = {"server", "--control", std::to_string(kControlDescriptor), "--address",
                        address};
   command.environment = request.environment;

@@ -53,7 +53,7 @@ class Exchange {
   virtual Status ready(std::size_t count) = 0;
   // Waits until the sums over all lanes are known.
   virtual Status gather(Deadline deadline) = 0;
-  // Copies sums; of gradients too where this worker has them, else zeros.
+  // Copies sums; of gradients, where this worker has no more, what it computed itself.
   virtual void take(Bucket at, std::span<float> to) = 0;
   // Brings the parameters to what they are after the step. What is no longer finite is found out
   // here, or by the norm.

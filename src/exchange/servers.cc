@@ -56,12 +56,12 @@ class Servers final : public Exchange {
   Status gather(Deadline deadline) override { return client_->finish(deadline); }
 
   void take(Bucket at, std::span<float> to) override {
-    // Servers keep the gradients to themselves.
-    const std::size_t hidden = std::min(at.end, plan_.parameters);
-    if (at.begin < hidden) {
-      std::fill_n(to.begin(), hidden - at.begin, 0.0F);
-      to = to.subspan(hidden - at.begin);
-      at.begin = hidden;
+    // Servers keep the sums of gradients to themselves.
+    if (const std::size_t end = std::min(at.end, plan_.parameters); at.begin < end) {
+      const std::span<const float> own = client_->partial(0).subspan(at.begin, end - at.begin);
+      std::copy(own.begin(), own.end(), to.begin());
+      to = to.subspan(own.size());
+      at.begin = end;
     }
     copy(at, to);
   }

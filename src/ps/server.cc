@@ -248,8 +248,11 @@ void Server::end(PeerId id, const Error& why) {
   if (peer.is_ending()) return;
   const bool stranger = peer.is_stranger();
   if (stranger || why.code() != Code::kPeerLost) {
-    ++refused_;
-    config_.log(fmt::format("refused {}: {}", peer.connection().peer(), why.message()));
+    // A stranger decides how often this comes.
+    constexpr std::uint64_t kFirst = 20, kSome = 1000;
+    if (++refused_ <= kFirst || refused_ % kSome == 0)
+      config_.log(fmt::format("refused {}: {} (number {})", peer.connection().peer(), why.message(),
+                              refused_));
   }
   service_.gone(id, why);
   if (!stranger) {

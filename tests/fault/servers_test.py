@@ -128,7 +128,7 @@ class ServersTest(TandemTest):
         self.signal(self.pids(process, "--address")[:1])
         code, _, errors = self.finish(process)
         self.assertEqual(code, 5, errors)
-        self.assertIn("server 0 was lost", errors)
+        self.assertIn("server 0 was lost: it was killed by signal 9", errors)
         self.assertIn("max_restarts", errors)
 
     def test_ctrl_c_saves_and_resume_goes_on(self):

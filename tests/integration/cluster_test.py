@@ -132,6 +132,16 @@ class Servers(ClusterTest):
         self.await_gone(pids)
         self.assertEqual(self.servers(*nodes), [])
 
+    def test_what_was_done_is_saved_when_the_master_is_gone(self):
+        self.start_master()
+        node = self.start_node("a", 2, "--master-timeout", "1")
+        job = self.submit(*self.PS, *LONG, "checkpoint.every_steps=0", "checkpoint.every_seconds=86400")
+        self.await_step(job, 100)
+        pids = self.servers(node) + self.workers(node)
+        self.master.kill()
+        self.await_gone(pids)
+        self.assertEqual(len(list((self.run_of(job) / "checkpoints").glob("step-*"))), 1)
+
     def test_a_node_dies_with_its_server_and_workers(self):
         self.start_master()
         nodes = [self.start_node(name) for name in ("a", "b")]

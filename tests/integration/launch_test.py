@@ -105,6 +105,12 @@ class Environment(TandemTest):
         done = self.tandem("train", self.job, code=2, env=self.environment(RANK="0"))
         self.assertIn("RANK but not WORLD_SIZE", done.stderr)
 
+    def test_parameter_servers_are_refused_where_ranks_are_started_by_others(self):
+        ranks = self.environment(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="1")
+        done = self.tandem("train", self.job, "--out", "run", "cluster.strategy=ps", env=ranks, code=2)
+        self.assertIn("cluster.strategy=allreduce", done.stderr)
+        self.assertFalse((self.scratch / "run").exists())
+
     def test_mpi_without_mpirun_is_refused_before_anything_is_made(self):
         done = self.tandem("train", self.job, "cluster.workers=2", "cluster.engine=mpi", code=2)
         self.assertIn("mpirun -n 2 tandem train", done.stderr)
