@@ -221,7 +221,7 @@ void pack_right(Matrix b, std::int64_t depth, std::int64_t columns, std::int64_t
 }
 
 // Measured with one thread against the faster of oneDNN and OpenBLAS. With AVX2 we gain up to 11 %
-// on thin batches and 3 to 7 % on the others; with AVX-512 oneDNN does, by 5 to 20 %, wherever the
+// on thin batches and 3 to 7 % on the others; with AVX-512 oneDNN does, by 1 to 23 %, wherever the
 // right side need not be turned.
 bool prefers_tiles(std::int64_t m, std::int64_t n, std::int64_t k, Transpose a, Transpose b) {
   if (b == Transpose::kNo && tile_kernel() == &avx512::kTileKernel) return false;
