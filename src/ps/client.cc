@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <deque>
-#include <optional>
 
 #include "base/check.h"
 #include "collective/host.h"
@@ -25,8 +23,6 @@ using std::chrono::milliseconds;
 // where there are enough of them, because what wakes it up puts it here.
 constexpr std::chrono::microseconds kLooking{5}, kGiving{1000};
 constexpr milliseconds kNap{20};
-// Floats of a message that loads or fetches state.
-constexpr std::size_t kStateFloats = std::size_t{1} << 18;
 
 std::size_t pages(std::size_t bytes) {
   return (bytes + collective::Arena::kPage - 1) / collective::Arena::kPage *
@@ -35,227 +31,8 @@ std::size_t pages(std::size_t bytes) {
 
 }  // namespace
 
-// One server as this worker sees it.
-class Client::ServerEnd final : public Receiver {
- public:
-  ServerEnd(Client& client, std::size_t number, Descriptor socket, const net::Endpoint& endpoint)
-      : client_(client),
-        name_(fmt::format("server {} ({})", number, net::to_string(endpoint))),
-        slice_(cut_slices(client.config_.plan.floats, client.config_.servers.size())[number]),
-        pieces_(cut_pieces(slice_, client.config_.plan.buckets)),
-        connection_(std::move(socket), name_) {
-    results_.resize(pieces_.size());
-  }
-
-  const Bucket& slice() const { return slice_; }
-  // It takes no part: there are more servers than blocks of the vector.
-  bool is_idle() const { return pieces_.empty(); }
-  Connection& connection() { return connection_; }
-  const wire::PsBegun* begun() const { return begun_ ? &*begun_ : nullptr; }
-  // Whether it has said that it has the state after `step` of a part of this vector.
-  bool holds(std::int64_t step) const {
-    const auto& steps = begun_->steps();
-    return begun_->held_floats() == client_.config_.plan.floats &&
-           begun_->held().begin() <= begun_->held().end() &&
-           begun_->held().end() <= client_.config_.plan.floats &&
-           std::find(steps.begin(), steps.end(), step) != steps.end();
-  }
-
-  void begin(const Header& header, std::string payload) {
-    connection_.send_text(header, std::move(payload));
-  }
-
-  // Maps the server's memory, once it has said where it is.
-  Status share(std::size_t rings) {
-    if (!begun_->shared()) return {};
-    auto arena = collective::Arena::open(begun_->memory());
-    if (!arena.ok())
-      return Error(Code::kPeerLost, fmt::format("{}: {}", name_, arena.error().message()));
-    TANDEM_ASSIGN(const std::size_t size, arena->size());
-    if (size < begun_->memory_bytes())
-      return Error(Code::kCorrupt, fmt::format("{} shares less memory than it says", name_));
-    TANDEM_ASSIGN(memory_, arena->map(0, begun_->memory_bytes()));
-    auto* const memory = reinterpret_cast<RingMemory*>(client_.memory_.data() + rings);
-    connection_.share({.out = memory,
-                       .in = memory + 1,
-                       .own = {client_.memory_.data(), client_.memory_.size()},
-                       .peers = {memory_.data(), memory_.size()}});
-    return {};
-  }
-
-  void begin_step() {
-    pushed_ = came_ = 0;
-    squares_came_ = false;
-  }
-
-  void push_ready() {
-    for (; pushed_ < pieces_.size() && pieces_[pushed_].bucket < client_.buckets_ready_;
-         ++pushed_) {
-      const Piece& piece = pieces_[pushed_];
-      for (const OwnPartial& partial : client_.partials_) {
-        connection_.send({.kind = Kind::kPush,
-                          .slot = partial.number,
-                          .step = client_.step_,
-                          .place = pushed_,
-                          .number = client_.lr_},
-                         bytes_of(partial.memory.subspan(piece.begin, piece.end - piece.begin)));
-      }
-    }
-  }
-  bool has_all() const { return came_ == pieces_.size(); }
-
-  std::span<const float> result(std::size_t begin, std::size_t end) const {
-    // Pieces are not in the vector's order, but inside a bucket they are.
-    const auto piece = std::find_if(pieces_.begin(), pieces_.end(), [&](const Piece& each) {
-      return each.begin <= begin && begin < each.end;
-    });
-    TANDEM_CHECK(piece != pieces_.end());
-    const std::span<const float> floats =
-        results_[static_cast<std::size_t>(piece - pieces_.begin())];
-    return floats.subspan(begin - piece->begin, std::min(end, piece->end) - begin);
-  }
-
-  bool has_squares() const { return squares_came_ || is_idle(); }
-  const std::vector<double>& squares() const { return squares_; }
-
-  void fetch(std::int64_t step, std::uint32_t array, std::size_t begin, std::span<float> into) {
-    for (std::size_t at = 0; at < into.size(); at += kStateFloats) {
-      const std::size_t count = std::min(kStateFloats, into.size() - at);
-      wanted_.push_back({begin + at, array, into.subspan(at, count)});
-      connection_.send({.kind = Kind::kFetch,
-                        .slot = array,
-                        .step = step,
-                        .place = begin + at,
-                        .sequence = count});
-    }
-  }
-  bool has_fetched() const { return wanted_.empty(); }
-
-  // Nothing of an array is worth a message, too: the server must know of the state.
-  void load(std::int64_t step, std::uint32_t array, std::size_t begin,
-            std::span<const float> from) {
-    std::size_t at = 0;
-    do {
-      const std::size_t count = std::min(kStateFloats, from.size() - at);
-      connection_.send({.kind = Kind::kLoad, .slot = array, .step = step, .place = begin + at},
-                       bytes_of(from.subspan(at, count)));
-      at += count;
-    } while (at < from.size());
-  }
-  void use(std::int64_t step) {
-    using_.reset();
-    connection_.send({.kind = Kind::kUse, .step = step});
-  }
-  bool is_using(std::int64_t step) const { return using_ == step || is_idle(); }
-
-  Result<std::span<std::byte>> place(const Header& header) override {
-    switch (header.kind) {
-      case Kind::kBegun:
-      case Kind::kFailed:
-        text_.resize(header.bytes);
-        return std::as_writable_bytes(std::span(text_));
-      case Kind::kResult: {
-        TANDEM_TRY(check_result(header));
-        if (client_.received_.empty()) client_.received_.resize(client_.config_.plan.floats);
-        const Piece& piece = pieces_[header.place];
-        return std::as_writable_bytes(
-            std::span(client_.received_).subspan(piece.begin, piece.end - piece.begin));
-      }
-      case Kind::kState:
-        if (!is_wanted(header)) return unexpected();
-        return std::as_writable_bytes(wanted_.front().into);
-      case Kind::kNorms:
-        if (header.bytes % sizeof(double) != 0) return unexpected();
-        squares_.resize(header.bytes / sizeof(double));
-        return std::as_writable_bytes(std::span(squares_));
-      default:
-        return unexpected();
-    }
-  }
-
-  Status message(const Header& header, std::span<const std::byte> payload) override {
-    switch (header.kind) {
-      case Kind::kBegun: {
-        wire::PsBegun begun;
-        if (begun_ || !begun.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
-          return unexpected();
-        begun_ = std::move(begun);
-        return {};
-      }
-      case Kind::kUsing:
-        using_ = header.step;
-        return {};
-      case Kind::kResult:
-        TANDEM_TRY(check_result(header));
-        results_[came_++] = floats_of(payload);
-        client_.norm_ = header.number;
-        if (header.code != 0) client_.finite_ = false;
-        return {};
-      case Kind::kState:
-        if (!is_wanted(header)) return unexpected();
-        wanted_.pop_front();
-        return {};
-      case Kind::kNorms:
-        if (!has_all_pushed() || squares_came_ || header.step != client_.step_ ||
-            header.bytes != squares_.size() * sizeof(double))
-          return unexpected();
-        squares_came_ = true;
-        return {};
-      case Kind::kFailed: {
-        const auto code = header.code <= static_cast<std::uint16_t>(Code::kInternal)
-                              ? static_cast<Code>(header.code)
-                              : Code::kInternal;
-        return Error(code, fmt::format("{}: {}", name_, text_));
-      }
-      default:
-        return unexpected();
-    }
-  }
-
- private:
-  struct Wanted {
-    std::size_t begin;
-    std::uint32_t array;
-    std::span<float> into;
-  };
-
-  bool is_wanted(const Header& state) const {
-    return !wanted_.empty() && state.place == wanted_.front().begin &&
-           state.slot == wanted_.front().array && state.bytes == wanted_.front().into.size_bytes();
-  }
-  bool has_all_pushed() const { return pushed_ == pieces_.size(); }
-
-  Error unexpected() const {
-    return Error(Code::kCorrupt, fmt::format("{} sent what was not due", name_));
-  }
-
-  Status check_result(const Header& header) const {
-    const bool due = header.place == came_ && came_ < pushed_ && header.step == client_.step_ + 1;
-    if (!due) return unexpected();
-    const Piece& piece = pieces_[came_];
-    if (header.bytes != (piece.end - piece.begin) * sizeof(float)) return unexpected();
-    return {};
-  }
-
-  Client& client_;
-  const std::string name_;
-  const Bucket slice_;
-  const std::vector<Piece> pieces_;
-  Connection connection_;
-  collective::Mapping memory_;  // The server's.
-  std::string text_;
-  std::optional<wire::PsBegun> begun_;
-  std::optional<std::int64_t> using_;
-  std::deque<Wanted> wanted_;
-
-  // Of the step.
-  std::size_t pushed_ = 0, came_ = 0;  // Pieces.
-  std::vector<std::span<const float>> results_;
-  std::vector<double> squares_;
-  bool squares_came_ = false;
-};
-
-Client::Client(ClientConfig config) : config_(std::move(config)) {}
+Client::Client(ClientConfig config)
+    : config_(std::move(config)), now_(config_.plan, config_.servers.size()) {}
 
 Client::~Client() = default;
 
@@ -277,10 +54,10 @@ Status Client::make_memory() {
   }
   const std::size_t rings = pages(2 * sizeof(RingMemory) * config_.servers.size());
   const std::size_t each = pages(config_.plan.floats * sizeof(float));
-  TANDEM_ASSIGN(memory_, arena_->map(0, rings + own.size() * each));
-  std::byte* at = memory_.data() + rings;
+  TANDEM_ASSIGN(now_.memory, arena_->map(0, rings + own.size() * each));
+  std::byte* at = now_.memory.data() + rings;
   for (const std::uint32_t number : own) {
-    partials_.push_back({number, {reinterpret_cast<float*>(at), config_.plan.floats}});
+    now_.partials.push_back({number, {reinterpret_cast<float*>(at), config_.plan.floats}});
     at += each;
   }
   return {};
@@ -295,7 +72,7 @@ Status Client::open(Deadline deadline) {
           fmt::format("reach server {} at {}", i, net::to_string(config_.servers[i])));
     }
     servers_.push_back(
-        std::make_unique<ServerEnd>(*this, i, std::move(socket).value(), config_.servers[i]));
+        std::make_unique<ServerEnd>(now_, i, std::move(socket).value(), config_.servers[i]));
     wire::PsBegin begin;
     *begin.mutable_plan() = to_wire(config_.plan, i, count);
     begin.set_worker(config_.worker);
@@ -303,10 +80,10 @@ Status Client::open(Deadline deadline) {
     if (config_.sharing == Sharing::kWhereItCan) {
       begin.set_host(collective::host_identity());
       begin.set_memory(arena_->path());
-      begin.set_memory_bytes(memory_.size());
+      begin.set_memory_bytes(now_.memory.size());
       begin.set_rings(i * 2 * sizeof(RingMemory));
     }
-    servers_.back()->begin({.kind = Kind::kBegin}, begin.SerializeAsString());
+    servers_.back()->connection().send_text({.kind = Kind::kBegin}, begin.SerializeAsString());
   }
   TANDEM_TRY(await(
       [&] {
@@ -392,24 +169,24 @@ Status Client::use(std::int64_t step, Deadline deadline) {
 }
 
 void Client::begin(std::int64_t steps_done, double lr) {
-  step_ = steps_done;
-  lr_ = lr;
-  buckets_ready_ = 0;
-  norm_ = 0;
-  finite_ = true;
+  now_.step = steps_done;
+  now_.lr = lr;
+  now_.buckets_ready = 0;
+  now_.norm = 0;
+  now_.is_finite = true;
   scaled_ = false;
   for (auto& server : servers_) server->begin_step();
 }
 
 Status Client::ready(std::size_t count) {
-  buckets_ready_ += count;
+  now_.buckets_ready += count;
   for (auto& server : servers_) server->push_ready();
   TANDEM_ASSIGN([[maybe_unused]] const bool moved, turn_all());
   return {};
 }
 
 Status Client::finish(Deadline deadline) {
-  TANDEM_CHECK(buckets_ready_ == config_.plan.buckets.size());
+  TANDEM_CHECK(now_.buckets_ready == config_.plan.buckets.size());
   return await(
       [&] {
         return std::all_of(servers_.begin(), servers_.end(),
@@ -441,7 +218,7 @@ Status Client::answer_norms() {
   for (auto& server : servers_) {
     if (server->is_idle()) continue;
     server->connection().send({.kind = Kind::kScale,
-                               .step = step_,
+                               .step = now_.step,
                                .number = clipping.scale,
                                .sequence = std::bit_cast<std::uint64_t>(clipping.norm)});
   }

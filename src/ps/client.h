@@ -18,8 +18,8 @@
 #include "collective/engine.h"
 #include "collective/membership.h"
 #include "net/address.h"
-#include "ps/connection.h"
 #include "ps/plan.h"
+#include "ps/server_end.h"
 
 namespace tandem::ps {
 
@@ -59,8 +59,8 @@ class Client {
 
   // As those of collective::Reducer: the memory of this worker's partial sums, ours to write until
   // they are pushed, and again after finish().
-  std::size_t partials() const { return partials_.size(); }
-  std::span<float> partial(std::size_t index) { return partials_[index].memory; }
+  std::size_t partials() const { return now_.partials.size(); }
+  std::span<float> partial(std::size_t index) { return now_.partials[index].memory; }
 
   // The step after `steps_done` begins.
   void begin(std::int64_t steps_done, double lr);
@@ -72,19 +72,13 @@ class Client {
   // together, not beyond at.end.
   std::span<const float> result(const Bucket& at) const;
   // What the servers said of the step that was finished.
-  double norm() const { return norm_; }
-  bool is_finite() const { return finite_; }
+  double norm() const { return now_.norm; }
+  bool is_finite() const { return now_.is_finite; }
 
   bool shares_memory() const;  // With every server.
   collective::Traffic traffic() const;
 
  private:
-  class ServerEnd;
-  struct OwnPartial {
-    std::uint32_t number = 0;  // Among all workers'.
-    std::span<float> memory;
-  };
-
   explicit Client(ClientConfig config);
 
   Status make_memory();
@@ -97,20 +91,11 @@ class Client {
 
   const ClientConfig config_;
   std::unique_ptr<collective::Arena> arena_;
-  collective::Mapping memory_;
-  std::vector<OwnPartial> partials_;
+  ClientStep now_;
   std::vector<std::unique_ptr<ServerEnd>> servers_;
-  std::vector<float> received_;  // Results of servers that share no memory.
 
   bool has_own_slices_ = false;  // The servers hold the slices of this generation.
-
-  // Of the step.
-  std::int64_t step_ = 0;
-  double lr_ = 0;
-  std::size_t buckets_ready_ = 0;
-  double norm_ = 0;
-  bool finite_ = true;
-  bool scaled_ = false;
+  bool scaled_ = false;          // The norm of the step was answered.
 };
 
 }  // namespace tandem::ps

@@ -1,0 +1,192 @@
+#include "ps/server_end.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tandem::ps {
+namespace {
+
+// Floats of a message that loads or fetches state.
+constexpr std::size_t kStateFloats = std::size_t{1} << 18;
+
+}  // namespace
+
+ServerEnd::ServerEnd(ClientStep& now, std::size_t number, Descriptor socket,
+                     const net::Endpoint& endpoint)
+    : now_(now),
+      name_(fmt::format("server {} ({})", number, net::to_string(endpoint))),
+      slice_(cut_slices(now.plan.floats, now.servers)[number]),
+      pieces_(cut_pieces(slice_, now.plan.buckets)),
+      connection_(std::move(socket), name_),
+      results_(pieces_.size()) {}
+
+bool ServerEnd::holds(std::int64_t step) const {
+  const auto& steps = begun_->steps();
+  return begun_->held_floats() == now_.plan.floats &&
+         begun_->held().begin() <= begun_->held().end() &&
+         begun_->held().end() <= now_.plan.floats &&
+         std::find(steps.begin(), steps.end(), step) != steps.end();
+}
+
+Status ServerEnd::share(std::size_t rings) {
+  if (!begun_->shared()) return {};
+  auto arena = collective::Arena::open(begun_->memory());
+  if (!arena.ok())
+    return Error(Code::kPeerLost, fmt::format("{}: {}", name_, arena.error().message()));
+  TANDEM_ASSIGN(const std::size_t size, arena->size());
+  if (size < begun_->memory_bytes())
+    return Error(Code::kCorrupt, fmt::format("{} shares less memory than it says", name_));
+  TANDEM_ASSIGN(memory_, arena->map(0, begun_->memory_bytes()));
+  auto* const memory = reinterpret_cast<RingMemory*>(now_.memory.data() + rings);
+  connection_.share({.out = memory,
+                     .in = memory + 1,
+                     .own = {now_.memory.data(), now_.memory.size()},
+                     .peers = {memory_.data(), memory_.size()}});
+  return {};
+}
+
+void ServerEnd::begin_step() {
+  pushed_ = came_ = 0;
+  squares_came_ = false;
+}
+
+void ServerEnd::push_ready() {
+  for (; pushed_ < pieces_.size() && pieces_[pushed_].bucket < now_.buckets_ready; ++pushed_) {
+    const Piece& piece = pieces_[pushed_];
+    for (const ClientStep::OwnPartial& partial : now_.partials) {
+      connection_.send({.kind = Kind::kPush,
+                        .slot = partial.number,
+                        .step = now_.step,
+                        .place = pushed_,
+                        .number = now_.lr},
+                       bytes_of(partial.memory.subspan(piece.begin, piece.end - piece.begin)));
+    }
+  }
+}
+
+std::span<const float> ServerEnd::result(std::size_t begin, std::size_t end) const {
+  // Pieces are not in the vector's order, but inside a bucket they are.
+  const auto piece = std::find_if(pieces_.begin(), pieces_.end(), [&](const Piece& each) {
+    return each.begin <= begin && begin < each.end;
+  });
+  TANDEM_CHECK(piece != pieces_.end());
+  const std::span<const float> floats = results_[static_cast<std::size_t>(piece - pieces_.begin())];
+  return floats.subspan(begin - piece->begin, std::min(end, piece->end) - begin);
+}
+
+void ServerEnd::fetch(std::int64_t step, std::uint32_t array, std::size_t begin,
+                      std::span<float> into) {
+  for (std::size_t at = 0; at < into.size(); at += kStateFloats) {
+    const std::size_t count = std::min(kStateFloats, into.size() - at);
+    wanted_.push_back({begin + at, array, into.subspan(at, count)});
+    connection_.send({.kind = Kind::kFetch,
+                      .slot = array,
+                      .step = step,
+                      .place = begin + at,
+                      .sequence = count});
+  }
+}
+
+// Nothing of an array is worth a message, too: the server must know of the state.
+void ServerEnd::load(std::int64_t step, std::uint32_t array, std::size_t begin,
+                     std::span<const float> from) {
+  std::size_t at = 0;
+  do {
+    const std::size_t count = std::min(kStateFloats, from.size() - at);
+    connection_.send({.kind = Kind::kLoad, .slot = array, .step = step, .place = begin + at},
+                     bytes_of(from.subspan(at, count)));
+    at += count;
+  } while (at < from.size());
+}
+
+void ServerEnd::use(std::int64_t step) {
+  using_.reset();
+  connection_.send({.kind = Kind::kUse, .step = step});
+}
+
+Result<std::span<std::byte>> ServerEnd::place(const Header& header) {
+  switch (header.kind) {
+    case Kind::kBegun:
+    case Kind::kFailed:
+      text_.resize(header.bytes);
+      return std::as_writable_bytes(std::span(text_));
+    case Kind::kResult: {
+      TANDEM_TRY(check_result(header));
+      if (now_.received.empty()) now_.received.resize(now_.plan.floats);
+      const Piece& piece = pieces_[header.place];
+      return std::as_writable_bytes(
+          std::span(now_.received).subspan(piece.begin, piece.end - piece.begin));
+    }
+    case Kind::kState:
+      if (!is_wanted(header)) return unexpected();
+      return std::as_writable_bytes(wanted_.front().into);
+    case Kind::kNorms:
+      if (header.bytes % sizeof(double) != 0) return unexpected();
+      squares_.resize(header.bytes / sizeof(double));
+      return std::as_writable_bytes(std::span(squares_));
+    default:
+      return unexpected();
+  }
+}
+
+Status ServerEnd::message(const Header& header, std::span<const std::byte> payload) {
+  switch (header.kind) {
+    case Kind::kBegun: {
+      wire::PsBegun begun;
+      if (begun_ || !begun.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
+        return unexpected();
+      begun_ = std::move(begun);
+      return {};
+    }
+    case Kind::kUsing:
+      using_ = header.step;
+      return {};
+    case Kind::kResult:
+      TANDEM_TRY(check_result(header));
+      results_[came_++] = floats_of(payload);
+      now_.norm = header.number;
+      if (header.code != 0) now_.is_finite = false;
+      return {};
+    case Kind::kState:
+      if (!is_wanted(header)) return unexpected();
+      wanted_.pop_front();
+      return {};
+    case Kind::kNorms:
+      if (!has_all_pushed() || squares_came_ || header.step != now_.step ||
+          header.bytes != squares_.size() * sizeof(double))
+        return unexpected();
+      squares_came_ = true;
+      return {};
+    case Kind::kFailed: {
+      const auto code = header.code <= static_cast<std::uint16_t>(Code::kInternal)
+                            ? static_cast<Code>(header.code)
+                            : Code::kInternal;
+      return Error(code, fmt::format("{}: {}", name_, text_));
+    }
+    default:
+      return unexpected();
+  }
+}
+
+bool ServerEnd::is_wanted(const Header& state) const {
+  return !wanted_.empty() && state.place == wanted_.front().begin &&
+         state.slot == wanted_.front().array && state.bytes == wanted_.front().into.size_bytes();
+}
+
+Error ServerEnd::unexpected() const {
+  return Error(Code::kCorrupt, fmt::format("{} sent what was not due", name_));
+}
+
+Status ServerEnd::check_result(const Header& header) const {
+  const bool due = header.place == came_ && came_ < pushed_ && header.step == now_.step + 1;
+  if (!due) return unexpected();
+  const Piece& piece = pieces_[came_];
+  if (header.bytes != (piece.end - piece.begin) * sizeof(float)) return unexpected();
+  return {};
+}
+
+}  // namespace tandem::ps

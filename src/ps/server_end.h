@@ -1,0 +1,114 @@
+// One parameter server as a worker sees it: what was pushed to it, what came back, and what is
+// awaited. The worker's Client (ps/client.h) owns one for each server, and the step that all of
+// them share.
+//
+// Nothing here waits. Belongs to the client's thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "base/result.h"
+#include "collective/arena.h"
+#include "net/address.h"
+#include "ps/connection.h"
+#include "ps/plan.h"
+
+namespace tandem::ps {
+
+// What the servers of a worker have in common, and the step under way.
+struct ClientStep {
+  struct OwnPartial {
+    std::uint32_t number = 0;  // Among all workers'.
+    std::span<float> memory;
+  };
+
+  ClientStep(const Plan& plan_of_all, std::size_t servers_of_all)
+      : plan(plan_of_all), servers(servers_of_all) {}
+
+  // Constant once the client is connected.
+  const Plan& plan;
+  const std::size_t servers;
+  collective::Mapping memory;  // Rings, then partial sums.
+  std::vector<OwnPartial> partials;
+
+  std::vector<float> received;  // Results of servers that share no memory.
+  std::int64_t step = 0;
+  double lr = 0;
+  std::size_t buckets_ready = 0;
+  double norm = 0;
+  bool is_finite = true;
+};
+
+class ServerEnd final : public Receiver {
+ public:
+  // `now` must outlive it.
+  ServerEnd(ClientStep& now, std::size_t number, Descriptor socket, const net::Endpoint& endpoint);
+
+  const Bucket& slice() const { return slice_; }
+  // It takes no part: there are more servers than blocks of the vector.
+  bool is_idle() const { return pieces_.empty(); }
+  Connection& connection() { return connection_; }
+  const Connection& connection() const { return connection_; }
+
+  // What it said of itself; null until then.
+  const wire::PsBegun* begun() const { return begun_ ? &*begun_ : nullptr; }
+  // Whether it has said that it has the state after `step` of a part of this vector.
+  bool holds(std::int64_t step) const;
+  // Maps the server's memory, once it has said where it is. `rings` is where ours for it lie.
+  Status share(std::size_t rings);
+
+  void begin_step();
+  void push_ready();
+  bool has_all() const { return came_ == pieces_.size(); }
+  // As many floats of the vector as lie together from `begin` on, not beyond `end`.
+  std::span<const float> result(std::size_t begin, std::size_t end) const;
+  bool has_squares() const { return squares_came_ || is_idle(); }
+  const std::vector<double>& squares() const { return squares_; }
+
+  void fetch(std::int64_t step, std::uint32_t array, std::size_t begin, std::span<float> into);
+  bool has_fetched() const { return wanted_.empty(); }
+  void load(std::int64_t step, std::uint32_t array, std::size_t begin, std::span<const float> from);
+  void use(std::int64_t step);
+  bool is_using(std::int64_t step) const { return using_ == step || is_idle(); }
+
+  Result<std::span<std::byte>> place(const Header& header) override;
+  Status message(const Header& header, std::span<const std::byte> payload) override;
+
+ private:
+  struct Wanted {
+    std::size_t begin;
+    std::uint32_t array;
+    std::span<float> into;
+  };
+
+  bool is_wanted(const Header& state) const;
+  bool has_all_pushed() const { return pushed_ == pieces_.size(); }
+  Error unexpected() const;
+  Status check_result(const Header& header) const;
+
+  ClientStep& now_;
+  const std::string name_;
+  const Bucket slice_;
+  const std::vector<Piece> pieces_;
+  Connection connection_;
+  collective::Mapping memory_;  // The server's.
+  std::string text_;
+  std::optional<wire::PsBegun> begun_;
+  std::optional<std::int64_t> using_;
+  std::deque<Wanted> wanted_;
+
+  // Of the step.
+  std::size_t pushed_ = 0, came_ = 0;  // Pieces.
+  std::vector<std::span<const float>> results_;
+  std::vector<double> squares_;
+  bool squares_came_ = false;
+};
+
+}  // namespace tandem::ps
