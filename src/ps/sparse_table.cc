@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "base/rng.h"
+#include "base/rows.h"
 #include "base/span_math.h"
 
 namespace tandem::ps {
@@ -141,13 +141,7 @@ Result<Row> SparseTable::create_row(std::uint64_t key, std::uint64_t hash) {
 }
 
 void SparseTable::initialise(std::uint64_t key, std::span<float> weights) const {
-  const auto scale = static_cast<float>(config_.init_scale);
-  if (scale == 0) {
-    std::fill(weights.begin(), weights.end(), 0.0F);
-    return;
-  }
-  Rng rng({config_.seed, key});
-  for (float& weight : weights) weight = (2 * rng.uniform() - 1) * scale;
+  begin_row(config_.seed, key, static_cast<float>(config_.init_scale), weights);
 }
 
 Status SparseTable::pull(std::span<const std::uint64_t> keys, std::span<float> weights) const {
