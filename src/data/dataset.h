@@ -31,7 +31,8 @@ struct Spec {
   std::int64_t targets_per_sample = 1;  // 1, or the context's length for text.
   std::int64_t target_width = 0;        // kValue: floats a sample.
   std::vector<std::string>
-      class_names;  // What predict prints; for text the vocabulary, one character each.
+      class_names;            // What predict prints; for text the vocabulary, one character each.
+  std::vector<IdColumn> ids;  // Tables: the inputs that are row numbers, ascending by input.
 
   std::int64_t sample_size() const;  // The product of shape.
 

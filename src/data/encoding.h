@@ -23,7 +23,8 @@ struct Normalisation {
 struct Column {
   std::string name;  // From the header; "": the file had none.
   std::vector<std::string>
-      categories;  // Sorted; the column becomes one input for each. Empty: a number.
+      categories;         // Sorted; the column becomes one input for each. Empty: a number.
+  std::int64_t rows = 0;  // Not 0: the number is that of a row in a table of so many.
 
   // How many inputs it becomes.
   std::int64_t width() const {
@@ -31,6 +32,14 @@ struct Column {
   }
 
   friend bool operator==(const Column&, const Column&) = default;
+};
+
+// An input that is the number of a row in a table, such as one of embeddings, and no quantity.
+struct IdColumn {
+  std::int64_t input = 0;  // Its place among a sample's inputs.
+  std::int64_t rows = 0;   // Its numbers are whole, from 0 to rows - 1.
+
+  friend bool operator==(const IdColumn&, const IdColumn&) = default;
 };
 
 struct Encoding {

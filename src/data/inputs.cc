@@ -97,6 +97,7 @@ Result<std::shared_ptr<const Dataset>> read_inputs(const std::filesystem::path& 
   TANDEM_TRY(check_encoding(spec, encoding));
   try {
     TANDEM_ASSIGN(Features features, read_features(path, spec, encoding));
+    TANDEM_TRY(check_ids(features, spec));
     return whole_set(spec, {std::make_shared<const Features>(std::move(features)), nullptr},
                      encoding.normalisation);
   } catch (const std::bad_alloc&) {

@@ -130,6 +130,20 @@ Result<Column> column_from(const json& object) {
     fields.require(!column.categories.empty() && sorted,
                    "`categories` are not sorted and distinct");
   }
+  if (object.is_object() && object.contains("rows")) {
+    column.rows = fields.integer("rows", 1, kMostRows);
+    fields.require(column.categories.empty(), "`rows` beside `categories`");
+  }
+  TANDEM_TRY(fields.status());
+  return column;
+}
+
+Result<IdColumn> id_column_from(const json& object, const Spec& spec) {
+  Fields fields(object, "a column of row numbers");
+  IdColumn column;
+  column.input = fields.integer("input", 0, spec.sample_size() - 1);
+  column.rows = fields.integer("rows", 1, kMostRows);
+  fields.require(spec.ids.empty() || spec.ids.back().input < column.input, "not in order");
   TANDEM_TRY(fields.status());
   return column;
 }
@@ -161,14 +175,18 @@ void read_shape(Fields& fields, Spec& spec) {
 }  // namespace
 
 std::string to_json(const Spec& spec) {
-  return dump({{"version", kVersion},
-               {"input", spec.input == Input::kTokens ? "tokens" : "floats"},
-               {"shape", spec.shape},
-               {"target", spec.target == Target::kValue ? "value" : "class"},
-               {"classes", spec.classes},
-               {"targets_per_sample", spec.targets_per_sample},
-               {"target_width", spec.target_width},
-               {"class_names", spec.class_names}});
+  json object = {{"version", kVersion},
+                 {"input", spec.input == Input::kTokens ? "tokens" : "floats"},
+                 {"shape", spec.shape},
+                 {"target", spec.target == Target::kValue ? "value" : "class"},
+                 {"classes", spec.classes},
+                 {"targets_per_sample", spec.targets_per_sample},
+                 {"target_width", spec.target_width},
+                 {"class_names", spec.class_names}};
+  for (const IdColumn& column : spec.ids) {
+    object["ids"].push_back({{"input", column.input}, {"rows", column.rows}});
+  }
+  return dump(object);
 }
 
 std::string to_json(const Encoding& encoding) {
@@ -176,6 +194,7 @@ std::string to_json(const Encoding& encoding) {
   for (const Column& column : encoding.columns) {
     json object = {{"name", column.name}};
     if (!column.categories.empty()) object["categories"] = column.categories;
+    if (column.rows > 0) object["rows"] = column.rows;
     columns.push_back(std::move(object));
   }
   return dump({{"version", kVersion},
@@ -210,6 +229,12 @@ Result<Spec> spec_from_json(std::string_view text) {
   if (spec.input == Input::kTokens) {
     fields.require(spec.classes <= kMostVocabulary && is_vocabulary(spec.class_names),
                    "no vocabulary");
+  }
+  TANDEM_TRY(fields.status());
+  if (!object.contains("ids")) return spec;
+  for (const json& column : fields.array("ids", kMostColumns)) {
+    TANDEM_ASSIGN(const IdColumn id, id_column_from(column, spec));
+    spec.ids.push_back(id);
   }
   TANDEM_TRY(fields.status());
   return spec;

@@ -13,6 +13,7 @@ inline constexpr std::int64_t kMostClasses = 65536;
 inline constexpr std::int64_t kMostAutoClasses = 100;  // More distinct whole numbers are values.
 inline constexpr std::int64_t kMostCategories = 1000;  // Of one column of a table.
 inline constexpr std::int64_t kMostColumns = 65536;
+inline constexpr std::int64_t kMostRows = 1 << 24;  // Of a table; a float holds their numbers.
 inline constexpr std::int64_t kMostFeatures = std::int64_t{1} << 31;  // Floats in memory: 8 GiB.
 inline constexpr std::int64_t kMostVocabulary = 4096;
 inline constexpr std::int64_t kMostContext = 65536;  // Characters in a sample of text.

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <exception>
 #include <new>
 #include <numeric>
@@ -14,17 +16,20 @@
 #include "data/gzip.h"
 #include "data/memory.h"
 #include "data/source_kinds.h"
+#include "data/table.h"
 
 namespace tandem::data {
 namespace {
 
-constexpr std::array<std::string_view, 5> kSources = {"digits", "idx", "csv", "npy", "text"};
+constexpr std::array<std::string_view, 6> kSources = {"digits", "idx",  "csv",
+                                                      "npy",    "text", "ratings"};
 
 Result<Parts> load_kind(const SourceConfig& config, const std::filesystem::path& directory) {
   if (config.source == "digits") return load_digits(config);
   if (config.source == "idx" || config.source == "npy") return load_arrays(config, directory);
   if (config.source == "csv") return load_table(config, directory);
   if (config.source == "text") return load_text(config, directory);
+  if (config.source == "ratings") return load_ratings(config);
   const std::string_view meant = nearest(config.source, kSources);
   return Error(Code::kInvalidArgument,
                fmt::format("unknown data.source \"{}\"; {}", config.source,
@@ -48,7 +53,19 @@ Result<std::shared_ptr<const Dataset>> load_own_test_kind(const SourceConfig& co
   TANDEM_ASSIGN(const LabelledSamples samples,
                 config.source == "csv" ? load_test_table(config, directory, spec, encoding)
                                        : load_test_arrays(config, directory, spec));
+  TANDEM_TRY(check_ids(*samples.features, spec));
   return whole_set(spec, samples, encoding.normalisation);
+}
+
+// Row numbers reach the model as they are, and are checked against the tables that it has.
+bool ids_fit(const Spec& spec, const Encoding& encoding) {
+  if (ids_of(encoding.columns) != spec.ids) return false;
+  const Normalisation& numbers = encoding.normalisation;
+  return std::all_of(spec.ids.begin(), spec.ids.end(), [&](const IdColumn& column) {
+    const auto input = static_cast<std::size_t>(column.input);
+    return std::cmp_equal(numbers.mean.size(), spec.sample_size()) && numbers.mean[input] == 0 &&
+           numbers.inverse_deviation[input] == 1;
+  });
 }
 
 template <typename Load>
@@ -97,9 +114,26 @@ Status check_encoding(const Spec& spec, const Encoding& encoding) {
   const bool fits = groups > 0 && groups == encoding.normalisation.inverse_deviation.size() &&
                     spec.sample_size() % static_cast<std::int64_t>(groups) == 0 &&
                     (encoding.columns.empty() || width == spec.sample_size());
-  if (fits) return {};
+  if (fits && ids_fit(spec, encoding)) return {};
   return Error(Code::kCorrupt,
                "the model's data encoding does not fit its inputs; the model file is damaged");
+}
+
+Status check_ids(const Features& features, const Spec& spec) {
+  for (const IdColumn& column : spec.ids) {
+    for (std::int64_t sample = 0; sample < features.count; ++sample) {
+      const float number = features.is_8_bit()
+                               ? static_cast<float>(features.bytes_of(sample)[column.input])
+                               : features.floats_of(sample)[column.input];
+      if (number >= 0 && number < static_cast<float>(column.rows) && number == std::floor(number))
+        continue;
+      return Error(Code::kInvalidArgument,
+                   fmt::format("sample {}: input {} is {}, where the model has a table of {} rows, "
+                               "from 0 to {}",
+                               sample, column.input, number, column.rows, column.rows - 1));
+    }
+  }
+  return {};
 }
 
 std::shared_ptr<const Dataset> whole_set(const Spec& spec, const LabelledSamples& samples,

@@ -20,6 +20,7 @@ Result<Parts> load_digits(const SourceConfig& config);
 Result<Parts> load_arrays(const SourceConfig& config, const std::filesystem::path& directory);
 Result<Parts> load_table(const SourceConfig& config, const std::filesystem::path& directory);
 Result<Parts> load_text(const SourceConfig& config, const std::filesystem::path& directory);
+Result<Parts> load_ratings(const SourceConfig& config);
 
 // Samples of one file with their targets.
 struct LabelledSamples {
@@ -42,6 +43,9 @@ Labelling labelling_of(const Spec& spec);
 
 // kCorrupt when an encoding that was stored with a model does not fit the Spec beside it.
 Status check_encoding(const Spec& spec, const Encoding& encoding);
+
+// kInvalidArgument when an input that is a row number is none of its table's.
+Status check_ids(const Features& features, const Spec& spec);
 
 // All the samples, in their order.
 std::shared_ptr<const Dataset> whole_set(const Spec& spec, const LabelledSamples& samples,

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 
 #include "data/csv.h"
 #include "data/source_kinds.h"
@@ -35,13 +34,14 @@ Result<TableFile> read_table(const std::filesystem::path& path, Header header) {
   return file;
 }
 
-// Numbers are normalised; a category's inputs stay 0 and 1.
+// Numbers are normalised; a category's inputs stay 0 and 1, and rows of tables what they are.
 Normalisation normalise_numbers(const Features& features, const Split& split,
                                 const std::vector<Column>& columns) {
   Normalisation normalisation = learn_normalisation(features, split.train, features.width);
   std::size_t input = 0;
   for (const Column& column : columns) {
-    for (std::size_t i = 0; i < column.categories.size(); ++i) {
+    const std::size_t kept = column.rows > 0 ? 1 : column.categories.size();
+    for (std::size_t i = 0; i < kept; ++i) {
       normalisation.mean[input + i] = 0.0F;
       normalisation.inverse_deviation[input + i] = 1.0F;
     }
@@ -60,6 +60,22 @@ Result<LabelledSamples> encode(const Csv& csv, std::int64_t label,
                          std::make_shared<const Targets>(std::move(targets))};
 }
 
+// Gives the columns of `ids` the rows that the job says, or as many as the file needs.
+Status size_tables(const Csv& csv, const Roles& roles, const std::vector<std::int64_t>& places,
+                   const std::vector<std::int64_t>& rows, std::vector<Column>& columns) {
+  if (rows.empty()) return grow_tables(csv, places, columns);
+  if (rows.size() != roles.ids.size()) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("data.rows has {} numbers, data.categorical {} columns", rows.size(),
+                             roles.ids.size()));
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto place = std::find(places.begin(), places.end(), roles.ids[i]);
+    columns[static_cast<std::size_t>(place - places.begin())].rows = rows[i];
+  }
+  return {};
+}
+
 // Everything that is learnt from the training file, and its samples.
 struct Learnt {
   Spec spec;
@@ -72,16 +88,17 @@ struct Learnt {
 Result<Learnt> learn(const Csv& csv, const SourceConfig& config, Shares shares) {
   Learnt learnt;
   TANDEM_ASSIGN(const Task task, parse_task(config));
-  TANDEM_ASSIGN(const std::int64_t label, find_label(csv, config.label));
+  TANDEM_ASSIGN(const Roles roles,
+                find_roles(csv, config.label, config.categorical, config.ignore));
+  const std::int64_t label = roles.label;
   TANDEM_ASSIGN(learnt.split, split_samples(csv.rows(), shares));
   TANDEM_ASSIGN(learnt.labelling, learn_labels(csv, label, task));
   Encoding& encoding = learnt.encoding;
-  TANDEM_ASSIGN(encoding.columns, learn_columns(csv, label, learnt.split.train));
+  TANDEM_ASSIGN(encoding.columns, learn_columns(csv, roles, learnt.split.train));
+  const std::vector<std::int64_t> places = input_places(csv, roles);
+  TANDEM_TRY(size_tables(csv, roles, places, config.rows, encoding.columns));
   encoding.label_column = label;
   if (!csv.header().empty()) encoding.label_name = csv.header()[static_cast<std::size_t>(label)];
-  std::vector<std::int64_t> places(encoding.columns.size());
-  std::iota(places.begin(), places.end(), 0);
-  for (std::int64_t& place : places) place += place >= label;
   TANDEM_ASSIGN(learnt.samples, encode(csv, label, encoding.columns, places, learnt.labelling));
   const Features& features = *learnt.samples.features;
   learnt.spec.shape = {features.width};
@@ -124,20 +141,34 @@ void take_label(const std::string& label, Encoding& encoding) {
   encoding.label_column = number;
 }
 
-Result<LabelledSamples> load_test(const SourceConfig& config,
+Result<TableFile> read_test(const SourceConfig& config, const std::filesystem::path& directory) {
+  TANDEM_ASSIGN(const Header header, parse_header(config.header));
+  return read_table(directory / config.test_path, header);
+}
+
+// Tables whose size the job does not say have the rows of the test file, too.
+Status grow_for_test(const Csv& csv, const SourceConfig& config,
+                     const std::filesystem::path& directory, Encoding& encoding) {
+  if (config.categorical.empty() || !config.rows.empty()) return {};
+  auto grown = [&]() -> Status {
+    TANDEM_ASSIGN(const auto places, find_columns(csv, encoding));
+    return grow_tables(csv, places, encoding.columns);
+  }();
+  if (grown.ok()) return {};
+  return std::move(grown).error().within((directory / config.test_path).string());
+}
+
+Result<LabelledSamples> take_test(const TableFile& file, const SourceConfig& config,
                                   const std::filesystem::path& directory, Encoding encoding,
                                   const Labelling& labelling) {
-  TANDEM_ASSIGN(const Header header, parse_header(config.header));
-  const auto path = directory / config.test_path;
-  TANDEM_ASSIGN(const TableFile file, read_table(path, header));
   auto encoded = [&]() -> Result<LabelledSamples> {
     if (encoding.label_column < 0) {
       TANDEM_ASSIGN(encoding.label_column, find_label(file.csv, config.label));
     }
     return encode_test(file.csv, encoding, labelling);
   }();
-  if (!encoded.ok()) return std::move(encoded).error().within(path.string());
-  return encoded;
+  if (encoded.ok()) return encoded;
+  return std::move(encoded).error().within((directory / config.test_path).string());
 }
 
 }  // namespace
@@ -151,8 +182,12 @@ Result<Parts> load_table(const SourceConfig& config, const std::filesystem::path
   if (!learnt.ok()) return std::move(learnt).error().within(path.string());
   LabelledSamples own_test;
   if (has_test) {
-    TANDEM_ASSIGN(own_test, load_test(config, directory, learnt->encoding, learnt->labelling));
+    TANDEM_ASSIGN(const TableFile test, read_test(config, directory));
+    TANDEM_TRY(grow_for_test(test.csv, config, directory, learnt->encoding));
+    TANDEM_ASSIGN(own_test,
+                  take_test(test, config, directory, learnt->encoding, learnt->labelling));
   }
+  learnt->spec.ids = ids_of(learnt->encoding.columns);
   return make_parts(std::move(learnt->spec), std::move(learnt->encoding), learnt->labelling,
                     learnt->split, learnt->samples, own_test);
 }
@@ -170,7 +205,8 @@ Result<LabelledSamples> load_test_table(const SourceConfig& config,
   // A model of arrays reads a table of their numbers.
   if (columns.columns.empty()) columns.columns.resize(static_cast<std::size_t>(spec.sample_size()));
   if (columns.label_column >= 0) take_label(config.label, columns);
-  return load_test(config, directory, std::move(columns), labelling_of(spec));
+  TANDEM_ASSIGN(const TableFile file, read_test(config, directory));
+  return take_test(file, config, directory, std::move(columns), labelling_of(spec));
 }
 
 }  // namespace tandem::data

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -36,6 +37,10 @@ Error bad_number(const Csv& csv, std::int64_t row, std::int64_t column) {
       "{}: {} is not a usable number, though the column holds numbers ({}); correct it or "
       "remove the row",
       csv.place(row, column), shown(cell), kUsableRule));
+}
+
+bool contains(const std::vector<std::int64_t>& places, std::int64_t place) {
+  return std::find(places.begin(), places.end(), place) != places.end();
 }
 
 // Numbers when more than half of the cells are: then one that is not is a mistake to be reported.
@@ -70,12 +75,57 @@ Result<std::vector<std::string>> learn_categories(const Csv& csv, std::int64_t c
   return std::vector<std::string>(distinct.begin(), distinct.end());
 }
 
-Result<std::int64_t> find_by_number(const Csv& csv, std::string_view label, std::int64_t number) {
+Result<std::int64_t> find_by_number(const Csv& csv, std::string_view what, std::string_view name,
+                                    std::int64_t number) {
   const std::int64_t column = number < 0 ? number + csv.columns() : number;
   if (column >= 0 && column < csv.columns()) return column;
   return invalid(fmt::format(
-      "there is no label column {}: the file has {} columns, 0 to {} (or -1 to -{} from the end)",
-      label, csv.columns(), csv.columns() - 1, csv.columns()));
+      "there is no {} column {}: the file has {} columns, 0 to {} (or -1 to -{} from the end)",
+      what, name, csv.columns(), csv.columns() - 1, csv.columns()));
+}
+
+// A column by name or number; `what` it is stands in messages.
+Result<std::int64_t> find_column(const Csv& csv, std::string_view what, std::string_view name) {
+  const auto& header = csv.header();
+  if (const auto named = std::find(header.begin(), header.end(), name); named != header.end()) {
+    return named - header.begin();
+  }
+  std::int64_t number = 0;
+  const char* const end = name.data() + name.size();
+  if (const auto [stop, error] = std::from_chars(name.data(), end, number);
+      error == std::errc() && stop == end) {
+    return find_by_number(csv, what, name, number);
+  }
+  if (header.empty()) {
+    return invalid(fmt::format(
+        "the {} column `{}` cannot be found: the file has no header (set data.header = \"yes\" "
+        "if it has one, or name the column by its number from 0)",
+        what, name));
+  }
+  const std::vector<std::string_view> names(header.begin(), header.end());
+  const std::string_view meant = nearest(name, names);
+  return invalid(fmt::format("there is no column `{}`{}", name,
+                             meant.empty()
+                                 ? fmt::format("; the columns are {}", fmt::join(names, ", "))
+                                 : fmt::format("; did you mean `{}`?", meant)));
+}
+
+// Notes a column's role, unless it has another already.
+Status take_role(const Csv& csv, std::int64_t column, std::set<std::int64_t>& taken) {
+  if (taken.insert(column).second) return {};
+  return invalid(fmt::format("{} is named twice among data.label, data.categorical and data.ignore",
+                             csv.column_name(column)));
+}
+
+Result<std::int64_t> row_number(const Csv& csv, std::int64_t row, std::int64_t column) {
+  const auto number = parse_number(csv.cell(row, column));
+  if (!number) return bad_number(csv, row, column);
+  if (*number >= 0 && *number < static_cast<double>(kMostRows) && *number == std::floor(*number))
+    return static_cast<std::int64_t>(*number);
+  return invalid(
+      fmt::format("{}: {} is no row of a table; a column of data.categorical holds whole numbers "
+                  "from 0 to {}",
+                  csv.place(row, column), shown(csv.cell(row, column)), kMostRows - 1));
 }
 
 // Columns by place: the file has exactly the model's columns, or the label's as well.
@@ -108,6 +158,16 @@ Result<std::int64_t> total_width(std::span<const Column> columns, std::int64_t r
 
 Status encode_cell(const Csv& csv, std::int64_t row, std::int64_t place, const Column& column,
                    float* out) {
+  if (column.rows > 0) {
+    TANDEM_ASSIGN(const std::int64_t number, row_number(csv, row, place));
+    if (number >= column.rows) {
+      return invalid(fmt::format(
+          "{}: the row {} is outside its table, which has {} rows, from 0 to {} (data.rows)",
+          csv.place(row, place), number, column.rows, column.rows - 1));
+    }
+    *out = static_cast<float>(number);
+    return {};
+  }
   if (column.categories.empty()) {
     const auto number = parse_number(csv.cell(row, place));
     if (!number) return bad_number(csv, row, place);
@@ -127,45 +187,78 @@ Status encode_cell(const Csv& csv, std::int64_t row, std::int64_t place, const C
 
 Result<std::int64_t> find_label(const Csv& csv, std::string_view label) {
   if (label.empty()) return csv.columns() - 1;
-  const auto& header = csv.header();
-  if (const auto named = std::find(header.begin(), header.end(), label); named != header.end()) {
-    return named - header.begin();
-  }
-  std::int64_t number = 0;
-  const char* const end = label.data() + label.size();
-  if (const auto [stop, error] = std::from_chars(label.data(), end, number);
-      error == std::errc() && stop == end) {
-    return find_by_number(csv, label, number);
-  }
-  if (header.empty()) {
-    return invalid(fmt::format(
-        "the label column `{}` cannot be found: the file has no header (set data.header = \"yes\" "
-        "if it has one, or name the column by its number from 0)",
-        label));
-  }
-  const std::vector<std::string_view> names(header.begin(), header.end());
-  const std::string_view meant = nearest(label, names);
-  return invalid(fmt::format("there is no column `{}`{}", label,
-                             meant.empty()
-                                 ? fmt::format("; the columns are {}", fmt::join(names, ", "))
-                                 : fmt::format("; did you mean `{}`?", meant)));
+  return find_column(csv, "label", label);
 }
 
-Result<std::vector<Column>> learn_columns(const Csv& csv, std::int64_t label,
+Result<Roles> find_roles(const Csv& csv, std::string_view label, std::span<const std::string> ids,
+                         std::span<const std::string> ignored) {
+  Roles roles;
+  std::set<std::int64_t> taken;
+  TANDEM_ASSIGN(roles.label, find_label(csv, label));
+  taken.insert(roles.label);
+  for (const std::string& name : ids) {
+    TANDEM_ASSIGN(roles.ids.emplace_back(), find_column(csv, "categorical", name));
+    TANDEM_TRY(take_role(csv, roles.ids.back(), taken));
+  }
+  if (!ignored.empty() && csv.header().empty()) {
+    return invalid(
+        "data.ignore needs a file whose first row names the columns; remove the columns instead");
+  }
+  for (const std::string& name : ignored) {
+    TANDEM_ASSIGN(roles.ignored.emplace_back(), find_column(csv, "ignored", name));
+    TANDEM_TRY(take_role(csv, roles.ignored.back(), taken));
+  }
+  return roles;
+}
+
+std::vector<std::int64_t> input_places(const Csv& csv, const Roles& roles) {
+  std::vector<std::int64_t> places;
+  for (std::int64_t place = 0; place < csv.columns(); ++place) {
+    if (place != roles.label && !contains(roles.ignored, place)) places.push_back(place);
+  }
+  return places;
+}
+
+Result<std::vector<Column>> learn_columns(const Csv& csv, const Roles& roles,
                                           std::span<const std::uint32_t> rows) {
   if (csv.columns() < 2)
     return invalid("the file has one column; inputs and a label need at least two");
+  const std::vector<std::int64_t> places = input_places(csv, roles);
+  if (places.empty()) return invalid("data.ignore leaves no column to learn from");
   std::vector<Column> columns;
-  for (std::int64_t place = 0; place < csv.columns(); ++place) {
-    if (place == label) continue;
+  for (const std::int64_t place : places) {
     Column column;
     if (!csv.header().empty()) column.name = csv.header()[static_cast<std::size_t>(place)];
-    if (!is_numeric(csv, place, rows)) {
+    if (contains(roles.ids, place)) {
+      column.rows = 1;
+    } else if (!is_numeric(csv, place, rows)) {
       TANDEM_ASSIGN(column.categories, learn_categories(csv, place, rows));
     }
     columns.push_back(std::move(column));
   }
   return columns;
+}
+
+Status grow_tables(const Csv& csv, std::span<const std::int64_t> places,
+                   std::span<Column> columns) {
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].rows == 0) continue;
+    for (std::int64_t row = 0; row < csv.rows(); ++row) {
+      TANDEM_ASSIGN(const std::int64_t number, row_number(csv, row, places[i]));
+      columns[i].rows = std::max(columns[i].rows, number + 1);
+    }
+  }
+  return {};
+}
+
+std::vector<IdColumn> ids_of(std::span<const Column> columns) {
+  std::vector<IdColumn> ids;
+  std::int64_t input = 0;
+  for (const Column& column : columns) {
+    if (column.rows > 0) ids.push_back({input, column.rows});
+    input += column.width();
+  }
+  return ids;
 }
 
 Result<std::vector<std::int64_t>> find_columns(const Csv& csv, const Encoding& encoding) {

@@ -133,7 +133,7 @@ TEST(Table, EncodesNumbersAndCategories) {
   const auto csv =
       parse_csv("age,city,pay\n10,oslo,1\n20,bonn,2\n30,oslo,3\n40,rome,4\n", Header::kAuto);
   const std::vector<std::uint32_t> train = {0, 1, 2};
-  const auto columns = learn_columns(*csv, 2, train);
+  const auto columns = learn_columns(*csv, {.label = 2}, train);
   ASSERT_TRUE(columns.ok()) << columns.error().message();
   ASSERT_EQ(columns->size(), 2U);
   EXPECT_EQ((*columns)[0], (Column{"age", {}}));
@@ -146,7 +146,8 @@ TEST(Table, EncodesNumbersAndCategories) {
 
 Result<Features> encode_all(std::string_view text) {
   TANDEM_ASSIGN(const Csv csv, parse_csv(text, Header::kAuto));
-  TANDEM_ASSIGN(const auto columns, learn_columns(csv, csv.columns() - 1, all_rows(csv)));
+  TANDEM_ASSIGN(const auto columns,
+                learn_columns(csv, {.label = csv.columns() - 1}, all_rows(csv)));
   std::vector<std::int64_t> places(columns.size());
   std::iota(places.begin(), places.end(), 0);
   return encode_columns(csv, columns, places);

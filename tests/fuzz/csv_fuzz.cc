@@ -26,7 +26,7 @@ using namespace tandem::data;
 void check_inputs(const Csv& csv, std::int64_t label) {
   std::vector<std::uint32_t> rows(static_cast<std::size_t>(csv.rows()));
   std::iota(rows.begin(), rows.end(), 0U);
-  const auto columns = learn_columns(csv, label, rows);
+  const auto columns = learn_columns(csv, {.label = label}, rows);
   if (!columns.ok()) return;
   Encoding encoding;
   encoding.columns = *columns;
