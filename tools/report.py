@@ -10,6 +10,8 @@ def main():
     evaluation = report.get("eval") or {}
     if evaluation.get("accuracy") is not None:
         print(f"test accuracy: {100 * evaluation['accuracy']:.2f} %")
+    if evaluation.get("rmse") is not None:
+        print(f"test rmse: {evaluation['rmse']:.4f}")
     print(f"the run: {run}")
 
 

@@ -34,6 +34,10 @@ std::string rate(double samples_per_s) {
   return with_commas(std::llround(samples_per_s)) + " samples/s";
 }
 
+std::string rmse_text(double rmse) {
+  return fmt::format("rmse {:.4f}", rmse);
+}
+
 std::string accuracy_text(double accuracy) {
   return fmt::format("accuracy {:.2f} %", accuracy * 100);
 }
@@ -135,6 +139,7 @@ std::string evaluation_line(const wire::Started& started, const wire::Evaluated&
   std::string text = fmt::format("epoch {}/{}  {}: loss {}", evaluated.epoch(),
                                  total_epochs(started), evaluated.part(), number(evaluated.loss()));
   if (evaluated.has_accuracy()) text += ", " + accuracy_text(evaluated.accuracy());
+  if (evaluated.has_rmse()) text += ", " + rmse_text(evaluated.rmse());
   return text;
 }
 
@@ -148,6 +153,8 @@ std::string summary_text(const cluster::Report& report, std::span<const double> 
     std::string result = "loss " + number(report.evaluation->loss);
     if (report.evaluation->accuracy.has_value())
       result = accuracy_text(*report.evaluation->accuracy) + ", " + result;
+    if (report.evaluation->rmse.has_value())
+      result = rmse_text(*report.evaluation->rmse) + ", " + result;
     text += row("test", result);
   }
   text +=

@@ -94,6 +94,10 @@ TEST(ProgressText, AnEvaluationShowsAccuracyWhereThereIsOne) {
   evaluated.set_accuracy(0.96871);
   EXPECT_EQ(evaluation_line(started(), evaluated),
             "epoch 3/20  validation: loss 0.1234, accuracy 96.87 %");
+  evaluated.set_has_accuracy(false);
+  evaluated.set_rmse(0.88123);
+  EXPECT_EQ(evaluation_line(started(), evaluated),
+            "epoch 3/20  validation: loss 0.1234, rmse 0.8812");
 }
 
 TEST(ProgressText, TheSummaryHasResultTimeCurveAndPlace) {

@@ -49,6 +49,7 @@ void show(const EvalOptions& options, const train::Evaluation& evaluation) {
   if (options.format == Format::kText) {
     fmt::print("{}: {} samples, loss {:.6f}", options.part, evaluation.samples, evaluation.loss);
     if (evaluation.accuracy) fmt::print(", accuracy {:.2f} %", 100 * *evaluation.accuracy);
+    if (evaluation.rmse) fmt::print(", rmse {:.4f}", *evaluation.rmse);
     fmt::print("\n");
     return;
   }
@@ -56,6 +57,7 @@ void show(const EvalOptions& options, const train::Evaluation& evaluation) {
       {"part", options.part}, {"samples", evaluation.samples}, {"loss", evaluation.loss}};
   result["accuracy"] =
       evaluation.accuracy ? nlohmann::json(*evaluation.accuracy) : nlohmann::json(nullptr);
+  result["rmse"] = evaluation.rmse ? nlohmann::json(*evaluation.rmse) : nlohmann::json(nullptr);
   std::puts(result.dump().c_str());
 }
 

@@ -89,6 +89,7 @@ void MasterJob::message(const wire::WorkerMessage& message) {
     event["step"] = message.evaluated().step();
     event["loss"] = message.evaluated().loss();
     if (message.evaluated().has_accuracy()) event["accuracy"] = message.evaluated().accuracy();
+    if (message.evaluated().has_rmse()) event["rmse"] = message.evaluated().rmse();
   } else if (message.has_event()) {
     event["kind"] = message.event().kind();
     event["detail"] = message.event().detail();

@@ -190,6 +190,7 @@ void Recorder::record(const wire::Evaluated& evaluated) {
                {"epoch", evaluated.epoch()},
                {"loss", evaluated.loss()}};
   if (evaluated.has_accuracy()) json["accuracy"] = evaluated.accuracy();
+  if (evaluated.has_rmse()) json["rmse"] = evaluated.rmse();
   if (!evaluations_.insert(one_line(json)).second) return;
   Json line = {{"t_s", elapsed_s()}};
   line.update(json);

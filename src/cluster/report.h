@@ -29,7 +29,8 @@ struct Event {
 
 struct Evaluation {
   double loss = 0;
-  std::optional<double> accuracy;  // Nothing for models that predict values.
+  std::optional<double> accuracy;   // Nothing for models that predict values.
+  std::optional<double> rmse = {};  // Of models that predict values with mse.
 };
 
 // Of workers or servers.

@@ -25,6 +25,15 @@ std::string inside(const RunDirectory& directory, const std::string& path) {
   return error || relative.empty() || *relative.begin() == ".." ? path : relative.string();
 }
 
+// Of wire::Finished or wire::Evaluated.
+template <typename Message>
+Evaluation evaluation_of(const Message& message) {
+  Evaluation evaluation{message.loss(), std::nullopt};
+  if (message.has_accuracy()) evaluation.accuracy = message.accuracy();
+  if (message.has_rmse()) evaluation.rmse = message.rmse();
+  return evaluation;
+}
+
 }  // namespace
 
 Report blank_report(const RunRequest& request) {
@@ -59,8 +68,7 @@ void add_work(Report& report, const Words& words, const std::optional<wire::Eval
     report.weights_hash = finished->weights_hash();
     report.model = inside(directory, finished->model_path());
     if (finished->has_eval()) {
-      report.evaluation = Evaluation{finished->loss(), std::nullopt};
-      if (finished->has_accuracy()) report.evaluation->accuracy = finished->accuracy();
+      report.evaluation = evaluation_of(*finished);
     }
     return;
   }
@@ -71,8 +79,7 @@ void add_work(Report& report, const Words& words, const std::optional<wire::Eval
     report.train_s = progress->train_s();
   }
   if (tested) {
-    report.evaluation = Evaluation{tested->loss(), std::nullopt};
-    if (tested->has_accuracy()) report.evaluation->accuracy = tested->accuracy();
+    report.evaluation = evaluation_of(*tested);
   }
 }
 

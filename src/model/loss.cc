@@ -83,6 +83,7 @@ LossSums mean_squares(const Outputs& outputs, const data::Batch& batch, float sc
     }
     count_hit(batch, outputs, r, 0.5F, sums);
   }
+  if (!batch.values.empty()) sums.values = batch.size;
   return sums;
 }
 
@@ -114,6 +115,7 @@ void LossSums::add(const LossSums& other) {
   loss += other.loss;
   correct += other.correct;
   predictions += other.predictions;
+  values += other.values;
 }
 
 LossSums loss_of(const arch::Loss& loss, const Outputs& outputs, const data::Batch& batch,

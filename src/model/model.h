@@ -37,6 +37,7 @@ struct LossSums {
   double loss = 0;               // Sum over samples of the sample's loss.
   std::int64_t correct = 0;      // Predictions that hit their class.
   std::int64_t predictions = 0;  // How many were judged; 0 where accuracy has no meaning.
+  std::int64_t values = 0;       // Samples with numbers for targets whose loss is a squared error.
 
   void add(const LossSums& other);
 };

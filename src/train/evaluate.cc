@@ -1,6 +1,7 @@
 #include "train/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "base/check.h"
@@ -13,7 +14,7 @@ namespace {
 // What a worker tells of one batch; a plain value that travels as bytes.
 struct BatchSums {
   double loss = 0;
-  std::int64_t correct = 0, predictions = 0, samples = 0;
+  std::int64_t correct = 0, predictions = 0, samples = 0, values = 0;
 };
 
 // This worker's share, batch after batch; short when it was asked to stop.
@@ -22,7 +23,7 @@ Result<std::vector<BatchSums>> evaluate_share(model::Model& model, data::Loader&
   std::vector<BatchSums> share;
   while (const data::LoadedBatch* loaded = loader.next()) {
     TANDEM_ASSIGN(const model::LossSums sums, model.evaluate(loaded->batch));
-    share.push_back({sums.loss, sums.correct, sums.predictions, loaded->batch.size});
+    share.push_back({sums.loss, sums.correct, sums.predictions, loaded->batch.size, sums.values});
     if (stop && stop()) break;
   }
   return share;
@@ -53,12 +54,14 @@ Result<std::optional<Evaluation>> evaluate(model::Model& model, const data::Data
     total.correct += sums.correct;
     total.predictions += sums.predictions;
     total.samples += sums.samples;
+    total.values += sums.values;
   }
   if (total.samples != part.size()) return std::optional<Evaluation>();
-  Evaluation result{total.loss / static_cast<double>(total.samples), {}, total.samples};
+  Evaluation result{total.loss / static_cast<double>(total.samples), {}, total.samples, {}};
   if (total.predictions > 0) {
     result.accuracy = static_cast<double>(total.correct) / static_cast<double>(total.predictions);
   }
+  if (total.values > 0) result.rmse = std::sqrt(result.loss);
   return std::optional<Evaluation>(result);
 }
 

@@ -1,4 +1,4 @@
-// Loss and accuracy of a model on one part of a data set.
+// Loss, and accuracy or error, of a model on one part of a data set.
 #pragma once
 
 #include <chrono>
@@ -17,6 +17,7 @@ struct Evaluation {
   double loss = 0;                 // Mean over samples.
   std::optional<double> accuracy;  // Absent for regression.
   std::int64_t samples = 0;
+  std::optional<double> rmse;  // Regression with mse: the root of the loss.
 };
 
 // Runs over `part` in index order, each worker of the group over its share of the batches; all get

@@ -56,6 +56,7 @@ wire::WorkerMessage evaluated_message(const Evaluation& evaluation, std::int64_t
   evaluated.set_loss(evaluation.loss);
   evaluated.set_has_accuracy(evaluation.accuracy.has_value());
   evaluated.set_accuracy(evaluation.accuracy.value_or(0));
+  if (evaluation.rmse) evaluated.set_rmse(*evaluation.rmse);
   return message;
 }
 
@@ -82,6 +83,7 @@ void set_evaluation(const Evaluation& evaluation, wire::Finished& finished) {
   finished.set_loss(evaluation.loss);
   finished.set_has_accuracy(evaluation.accuracy.has_value());
   finished.set_accuracy(evaluation.accuracy.value_or(0));
+  if (evaluation.rmse) finished.set_rmse(*evaluation.rmse);
 }
 
 }  // namespace tandem::train
