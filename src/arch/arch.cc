@@ -41,6 +41,10 @@ std::string_view to_string(LayerKind kind) {
       return "residual";
     case LayerKind::kDecoder:
       return "decoder";
+    case LayerKind::kFactors:
+      return "factors";
+    case LayerKind::kWideDeep:
+      return "wide_deep";
   }
   return "unknown";
 }
@@ -56,6 +60,7 @@ std::vector<std::string_view> layer_names() {
 Result<Blueprint> build(const ModelConfig& config, const Interface& interface, LayerError* where) {
   std::vector<NamedBlock> blocks;
   if (config.kind == "layers") {
+    if (!interface.ids.empty()) return cannot_read_ids(config.kind);
     blocks = cut_into_blocks(config.layers);
     if (blocks.empty())
       return Error(Code::kInvalidArgument, "model kind `layers` needs at least one layer");

@@ -33,6 +33,9 @@ enum class LayerKind : std::uint8_t {
   kResidual,  // Two 3x3 convolutions with batch-norm and a skip; resnet18's block.
   kDecoder,   // Attention and a feed-forward part, each behind a layer-norm, each added; gpt's
               // block.
+  // Models by themselves; not for lists of layers.
+  kFactors,   // A bias, two rows' biases and their product; matrix_factorization.
+  kWideDeep,  // A sum of rows and linear features, and an mlp on rows and features; wide_deep.
 };
 
 // The name in a job file: "linear", "conv", "max_pool", ...
@@ -47,16 +50,19 @@ enum class Init : std::uint8_t { kDefault, kKaiming, kXavier, kNormal, kZeros };
 struct Layer {
   LayerKind kind = LayerKind::kLinear;
   std::int64_t out = 0;  // linear, conv, residual: outputs or channels; embedding: width. 0 in the
-                         // last linear layer: as many as the data has classes or values.
-  std::int64_t kernel = 3;     // conv, pools.
-  std::int64_t stride = 1;     // conv, pools (0: the kernel's size), residual.
-  std::int64_t padding = 0;    // conv, pools.
-  std::int64_t heads = 4;      // decoder.
-  double rate = 0.5;           // dropout.
-  bool bias = true;            // linear, conv.
-  bool position = false;       // embedding: adds a learnt vector for each place.
-  Init init = Init::kDefault;  // Of the weight.
-  std::string name;            // Prefix of its slots' names; given by build() when empty.
+                         // last linear layer: as many as the data has classes or values. factors,
+                         // wide_deep: width of a row.
+  std::int64_t kernel = 3;                // conv, pools.
+  std::int64_t stride = 1;                // conv, pools (0: the kernel's size), residual.
+  std::int64_t padding = 0;               // conv, pools.
+  std::int64_t heads = 4;                 // decoder.
+  double rate = 0.5;                      // dropout, wide_deep.
+  double scale = 0;                       // factors, wide_deep: rows begin in [-scale, scale).
+  bool bias = true;                       // linear, conv.
+  bool position = false;                  // embedding: adds a learnt vector for each place.
+  Init init = Init::kDefault;             // Of the weight.
+  std::vector<std::int64_t> hidden = {};  // wide_deep: widths of the mlp.
+  std::string name;  // Prefix of its slots' names; given by build() when empty.
 };
 
 enum class LossKind : std::uint8_t { kCrossEntropy, kMse, kBce };
@@ -69,14 +75,23 @@ struct Loss {
 
 // What the job file says in [model]. Loss is in [train].
 struct ModelConfig {
-  std::string kind;                  // softmax, mlp, cnn, resnet18, gpt, layers.
+  std::string kind;                  // softmax, mlp, cnn, resnet18, gpt, matrix_factorization,
+                                     // wide_deep, layers.
   std::vector<Layer> layers;         // kind = "layers".
-  std::vector<std::int64_t> hidden;  // mlp: widths; empty: {512, 512}.
-  double dropout = 0;                // mlp, cnn, gpt.
+  std::vector<std::int64_t> hidden;  // mlp, wide_deep: widths; empty: {512, 512}, {64, 32}.
+  double dropout = 0;                // mlp, cnn, gpt, wide_deep.
   std::int64_t width = 128;          // gpt.
   std::int64_t heads = 4;            // gpt.
   std::int64_t blocks = 4;           // gpt.
+  std::int64_t dim = 16;             // matrix_factorization, wide_deep: width of an embedding.
+  double scale = 0.05;               // The same: embeddings begin uniform in [-scale, scale).
   Init init = Init::kDefault;        // For every weight whose layer does not say.
+};
+
+// An input that is no quantity but the number of a row in a table.
+struct IdColumn {
+  std::int64_t column = 0;  // Which of a sample's inputs.
+  std::int64_t rows = 0;    // Its numbers are whole, from 0 to rows - 1.
 };
 
 // What the data looks like to a model: data::Spec without the data.
@@ -85,12 +100,19 @@ struct Interface {
   std::vector<std::int64_t> input_shape;  // Of one sample.
   std::int64_t vocabulary = 0;            // tokens: how many numbers there are.
   std::int64_t outputs = 0;               // Classes, or values a sample.
+  std::vector<IdColumn> ids;              // Ascending by column; the other inputs are quantities.
 };
 
 enum class SlotKind : std::uint8_t { kParameter, kBuffer };
 
 // How a slot is filled at the start.
-enum class Fill : std::uint8_t { kZeros, kOnes, kNormal, kUniform };
+enum class Fill : std::uint8_t {
+  kZeros,
+  kOnes,
+  kNormal,
+  kUniform,
+  kRows,  // Uniform, each row of a table by itself (base/rows.h).
+};
 
 // A named tensor in the flat parameter or buffer vector.
 struct Slot {
@@ -100,7 +122,16 @@ struct Slot {
   std::int64_t offset = 0;  // Floats from the start of its flat vector.
   std::int64_t size = 0;    // Floats.
   Fill fill = Fill::kZeros;
-  double scale = 0;  // kNormal: deviation; kUniform: half-width.
+  double scale = 0;  // kNormal: deviation; kUniform, kRows: half-width.
+};
+
+// A parameter slot of shape {rows, width} of which a sample uses one row, that of the number in one
+// of its inputs. All other rows have a gradient of exactly 0.
+struct Table {
+  std::int64_t slot = 0;  // Index into Blueprint::slots.
+  std::int64_t rows = 0;
+  std::int64_t width = 0;
+  std::int64_t column = 0;  // Which of a sample's inputs says the row.
 };
 
 struct Block {
@@ -115,6 +146,7 @@ struct Blueprint {
   Interface interface;
   std::vector<Block> blocks;
   std::vector<Slot> slots;
+  std::vector<Table> tables;    // They come first in the flat parameter vector, in this order.
   std::int64_t parameters = 0;  // Floats in the flat parameter vector.
   std::int64_t buffers = 0;     // Floats in the flat buffer vector.
 };

@@ -117,6 +117,69 @@ TEST(Arch, SaysWhichLayerDoesNotFitAndWhy) {
   }
 }
 
+const Interface kRatings{.input_shape = {2}, .outputs = 1, .ids = {{0, 30}, {1, 40}}};
+// Ids in the first and the third of four inputs.
+const Interface kMixed{.input_shape = {4}, .outputs = 3, .ids = {{0, 30}, {2, 40}}};
+
+// Tables lie one after another from the start of the flat vector.
+void expect_tables_first(const Blueprint& blueprint) {
+  std::int64_t end = 0;
+  for (const Table& table : blueprint.tables) {
+    const Slot& slot = blueprint.slots[static_cast<std::size_t>(table.slot)];
+    EXPECT_EQ(slot.offset, end) << slot.name;
+    EXPECT_EQ(slot.shape, (std::vector<std::int64_t>{table.rows, table.width})) << slot.name;
+    end += table.rows * table.width;
+  }
+}
+
+std::vector<std::string> names_of(const Blueprint& blueprint) {
+  std::vector<std::string> names;
+  for (const Slot& slot : blueprint.slots) names.push_back(slot.name);
+  return names;
+}
+
+TEST(Arch, FactorsAreTablesOfUsersAndItems) {
+  const Blueprint blueprint = built({.kind = "matrix_factorization", .dim = 8}, kRatings);
+  EXPECT_EQ(names_of(blueprint), (std::vector<std::string>{"user.weight", "item.weight",
+                                                           "user.bias", "item.bias", "bias"}));
+  EXPECT_EQ(blueprint.parameters, 70 * 9 + 1);
+  ASSERT_EQ(blueprint.tables.size(), 4U);
+  EXPECT_EQ(blueprint.tables[1].column, 1);
+  EXPECT_EQ(blueprint.tables[2].width, 1);
+  expect_tables_first(blueprint);
+}
+
+TEST(Arch, WideAndDeepHaveATableEachForEveryIdColumn) {
+  const Blueprint blueprint = built({.kind = "wide_deep", .hidden = {16}, .dim = 8}, kMixed);
+  EXPECT_EQ(names_of(blueprint),
+            (std::vector<std::string>{"embedding1.weight", "embedding2.weight", "wide1.weight",
+                                      "wide2.weight", "wide.weight", "fc1.weight", "fc1.bias",
+                                      "fc2.weight", "fc2.bias"}));
+  // Embeddings, wide weights, dense features, two linear layers.
+  EXPECT_EQ(blueprint.parameters, 70 * 8 + 70 * 3 + 2 * 3 + (18 * 16 + 16) + (16 * 3 + 3));
+  ASSERT_EQ(blueprint.tables.size(), 4U);
+  EXPECT_EQ(blueprint.tables[3].column, 2);
+  EXPECT_EQ(blueprint.tables[3].width, 3);
+  expect_tables_first(blueprint);
+}
+
+TEST(Arch, OnlyModelsWithTablesReadIds) {
+  const auto refuses = [](const ModelConfig& config, const Interface& interface,
+                          std::string_view part) {
+    const Result<Blueprint> result = build(config, interface);
+    ASSERT_FALSE(result.ok()) << part;
+    EXPECT_NE(result.error().message().find(part), std::string::npos) << result.error().message();
+  };
+  refuses({.kind = "mlp"}, kMixed, "`mlp` cannot read data.categorical");
+  refuses({.kind = "layers", .layers = {{.kind = LayerKind::kLinear}}}, kMixed, "cannot read");
+  refuses({.kind = "wide_deep"}, {.input_shape = {4}, .outputs = 3}, "data.categorical");
+  refuses({.kind = "matrix_factorization"}, kMixed, "4 inputs, 2 of them categorical");
+  refuses({.kind = "matrix_factorization"},
+          {.input_shape = {2}, .outputs = 5, .ids = {{0, 3}, {1, 4}}}, "predicts one number");
+  refuses({.kind = "matrix_factorization", .dim = 1 << 16},
+          {.input_shape = {2}, .outputs = 1, .ids = {{0, 1 << 24}, {1, 4}}}, "too large");
+}
+
 TEST(Arch, RefusesModelsThatCannotReadTheData) {
   EXPECT_FALSE(build({.kind = "cnn"}, Interface{.input_shape = {30}, .outputs = 2}).ok());
   EXPECT_FALSE(build({.kind = "cnn"}, kText).ok());

@@ -99,6 +99,12 @@ Status Assembler::add(Layer layer) {
     case LayerKind::kDecoder:
       status = add_decoder(layer);
       break;
+    case LayerKind::kFactors:
+      status = add_factors(layer);
+      break;
+    case LayerKind::kWideDeep:
+      status = add_wide_deep(layer);
+      break;
   }
   TANDEM_TRY(std::move(status));
   TANDEM_TRY(own_slots_since(first_slot, layer));

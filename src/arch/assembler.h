@@ -42,12 +42,17 @@ class Assembler {
   Status add_embedding(const Layer& layer);
   Status add_residual(const Layer& layer);
   Status add_decoder(const Layer& layer);
+  // In assembler_tables.cc.
+  Status add_factors(const Layer& layer);
+  Status add_wide_deep(const Layer& layer);
 
   Status need_rank(const Layer& layer, std::size_t rank, std::string_view advice) const;
   std::string next_name(LayerKind kind);
   Status own_slots_since(std::size_t first, const Layer& layer);
   void add_slot(std::string name, SlotKind kind, std::vector<std::int64_t> shape, Fill fill,
                 double scale = 0);
+  // REQUIRES: nothing but tables was added before.
+  void add_table(std::string name, const IdColumn& ids, std::int64_t width, double scale);
   void add_weight(const std::string& name, std::vector<std::int64_t> shape, std::int64_t fan_in,
                   std::int64_t fan_out, Init init);
   void add_bias(const std::string& name, std::int64_t size, std::int64_t fan_in, Init init);

@@ -103,6 +103,23 @@ std::vector<NamedBlock> gpt(const ModelConfig& config) {
   return blocks;
 }
 
+std::vector<NamedBlock> matrix_factorization(const ModelConfig& config) {
+  const Layer factors{
+      .kind = Kind::kFactors, .out = config.dim, .scale = config.scale, .name = "factors"};
+  return {{"factors", {factors}}};
+}
+
+std::vector<NamedBlock> wide_deep(const ModelConfig& config) {
+  Layer layer{.kind = Kind::kWideDeep,
+              .out = config.dim,
+              .rate = config.dropout,
+              .scale = config.scale,
+              .hidden = config.hidden,
+              .name = "wide_deep"};
+  if (layer.hidden.empty()) layer.hidden = {64, 32};
+  return {{"wide_deep", {layer}}};
+}
+
 bool has_parameters(Kind kind) {
   switch (kind) {
     case Kind::kLinear:
@@ -119,7 +136,8 @@ bool has_parameters(Kind kind) {
 }  // namespace
 
 std::vector<std::string_view> kind_names() {
-  return {"softmax", "mlp", "cnn", "resnet18", "gpt", "layers"};
+  return {"softmax",   "mlp",   "cnn", "resnet18", "gpt", "matrix_factorization",
+          "wide_deep", "layers"};
 }
 
 Result<std::vector<NamedBlock>> blocks_of(const ModelConfig& config, const Interface& interface) {
@@ -140,12 +158,23 @@ Result<std::vector<NamedBlock>> blocks_of(const ModelConfig& config, const Inter
         fmt::format("model `{}` needs images (channels x height x width); use `mlp` for tables",
                     config.kind));
   }
+  const bool tables = config.kind == "matrix_factorization" || config.kind == "wide_deep";
+  if (!tables && !interface.ids.empty()) return cannot_read_ids(config.kind);
   if (config.kind == "softmax") return softmax();
   if (config.kind == "mlp") return mlp(config);
   if (config.kind == "cnn") return cnn(config);
   if (config.kind == "resnet18") return resnet18(config);
   if (config.kind == "gpt") return gpt(config);
+  if (config.kind == "matrix_factorization") return matrix_factorization(config);
+  if (config.kind == "wide_deep") return wide_deep(config);
   return Error(Code::kInvalidArgument, fmt::format("unknown model kind `{}`", config.kind));
+}
+
+Error cannot_read_ids(std::string_view kind) {
+  return Error(Code::kInvalidArgument,
+               fmt::format("model `{}` cannot read data.categorical columns; use "
+                           "\"matrix_factorization\" or \"wide_deep\"",
+                           kind));
 }
 
 std::vector<NamedBlock> cut_into_blocks(const std::vector<Layer>& layers) {

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/rng.h"
+#include "base/rows.h"
 #include "model/libraries.h"
 #include "model/loss.h"
 #include "model/plan.h"
@@ -107,7 +108,16 @@ class PlannedModel final : public Model {
     return sums;
   }
 
+  static void fill_rows(const arch::Slot& slot, std::span<float> values, std::uint64_t seed) {
+    const auto width = static_cast<std::size_t>(slot.shape.back());
+    const std::uint64_t of_table = table_seed(seed, slot.name);
+    for (std::size_t row = 0; row * width < values.size(); ++row) {
+      begin_row(of_table, row, static_cast<float>(slot.scale), values.subspan(row * width, width));
+    }
+  }
+
   static void fill(const arch::Slot& slot, std::span<float> values, std::uint64_t seed) {
+    if (slot.fill == arch::Fill::kRows) return fill_rows(slot, values, seed);
     const std::string name_hash = hash_hex(std::as_bytes(std::span(slot.name)));
     Rng rng({seed, std::strtoull(name_hash.substr(0, 16).c_str(), nullptr, 16)});
     const auto scale = static_cast<float>(slot.scale);
@@ -125,6 +135,8 @@ class PlannedModel final : public Model {
         case arch::Fill::kUniform:
           value = (2 * rng.uniform() - 1) * scale;
           break;
+        case arch::Fill::kRows:
+          break;  // Done above.
       }
     }
   }

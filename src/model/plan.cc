@@ -37,6 +37,10 @@ LayerPtr make_layer(PlanContext& context, const arch::Layer& layer, const Activa
       return make_residual(context, layer, in, out);
     case LayerKind::kDecoder:
       return make_decoder(context, layer, in, out);
+    case LayerKind::kFactors:
+      return make_factors(context, in, out);
+    case LayerKind::kWideDeep:
+      return make_wide_deep(context, layer, in, out);
     case LayerKind::kRelu:
     case LayerKind::kGelu:
     case LayerKind::kTanh:

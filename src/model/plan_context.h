@@ -62,5 +62,7 @@ LayerPtr make_layer_norm(PlanContext&, const std::string& name, const Activation
 LayerPtr make_embedding(PlanContext&, const arch::Layer&, const Activation& in, Activation& out);
 LayerPtr make_residual(PlanContext&, const arch::Layer&, const Activation& in, Activation& out);
 LayerPtr make_decoder(PlanContext&, const arch::Layer&, const Activation& in, Activation& out);
+LayerPtr make_factors(PlanContext&, const Activation& in, Activation& out);
+LayerPtr make_wide_deep(PlanContext&, const arch::Layer&, const Activation& in, Activation& out);
 
 }  // namespace tandem::model

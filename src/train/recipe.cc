@@ -22,6 +22,9 @@ Result<arch::Interface> interface_of(const data::Spec& spec, const arch::Loss& l
   interface.tokens = spec.input == data::Input::kTokens;
   interface.input_shape = spec.shape;
   interface.vocabulary = interface.tokens ? spec.classes : 0;
+  for (const data::IdColumn& column : spec.ids) {
+    interface.ids.push_back({column.input, column.rows});
+  }
   if (spec.target == data::Target::kValue) {
     if (loss.kind == arch::LossKind::kCrossEntropy) {
       return invalid(
