@@ -74,6 +74,57 @@ std::optional<Broken> gpt_needs_text(const Job& job) {
       "write source = \"text\" and `path` in [data]"};
 }
 
+bool has_tables(const Job& job) {
+  const std::string& kind = job.model.config.kind;
+  return kind == "matrix_factorization" || kind == "wide_deep";
+}
+
+std::optional<Broken> ids_need_tables(const Job& job) {
+  if (has_tables(job) || (job.data.categorical.empty() && job.data.source != "ratings"))
+    return std::nullopt;
+  return Broken{"model.kind",
+                fmt::format("model `{}` has no tables of embeddings for the rows that the data "
+                            "names",
+                            job.model.config.kind),
+                "use \"matrix_factorization\" or \"wide_deep\""};
+}
+
+std::optional<Broken> tables_need_ids(const Job& job) {
+  if (!has_tables(job) || job.data.source == "ratings") return std::nullopt;
+  const std::string& kind = job.model.config.kind;
+  if (job.data.source != "csv") {
+    return Broken{"model.kind",
+                  fmt::format("model `{}` reads tables, but the data's source is `{}`", kind,
+                              job.data.source),
+                  "write source = \"csv\" and `categorical`, or source = \"ratings\", in [data]"};
+  }
+  const std::size_t columns = job.data.categorical.size();
+  if (kind == "wide_deep" ? columns > 0 : columns == 2) return std::nullopt;
+  return Broken{
+      "data.categorical",
+      fmt::format("model `{}` needs {} of row numbers in `data.categorical`, which has {}", kind,
+                  kind == "wide_deep" ? "at least one column" : "two columns", columns),
+      "name them, such as categorical = [\"user\", \"item\"]"};
+}
+
+std::optional<Broken> every_table_has_rows(const Job& job) {
+  if (job.data.rows.empty() || job.data.rows.size() == job.data.categorical.size())
+    return std::nullopt;
+  return Broken{"data.rows",
+                fmt::format("`data.rows` has {} numbers for {} columns of `data.categorical`",
+                            job.data.rows.size(), job.data.categorical.size()),
+                "give one a column, or none: then the data decides"};
+}
+
+std::optional<Broken> ratings_need_a_loss_for_values(const Job& job) {
+  const arch::LossKind loss = job.train.loss.kind;
+  const bool made_up = job.data.source == "ratings";
+  const bool one_number = job.model.config.kind == "matrix_factorization";
+  if (made_up ? loss == arch::LossKind::kMse : !one_number || loss != arch::LossKind::kCrossEntropy)
+    return std::nullopt;
+  return Broken{"train.loss", "ratings are numbers, not classes", "use \"mse\""};
+}
+
 std::optional<Broken> test_files_come_in_pairs(const Job& job) {
   if (job.data.test_images.empty() == job.data.test_labels.empty()) return std::nullopt;
   const bool images = !job.data.test_images.empty();
@@ -204,6 +255,11 @@ std::vector<Rule> rules() {
       {{"model.layers"}, layers_have_names_of_their_own},
       {{"model.kind", "data.source"}, text_needs_a_text_model},
       {{"model.kind", "data.source"}, gpt_needs_text},
+      {{"model.kind", "data.source", "data.categorical"}, ids_need_tables},
+      {{"model.kind", "data.source", "data.categorical"}, tables_need_ids},
+      {{"data.rows", "data.categorical"}, every_table_has_rows},
+      {{"train.loss", "train.loss.kind", "model.kind", "data.source"},
+       ratings_need_a_loss_for_values},
       {{"data.test_images", "data.test_labels"}, test_files_come_in_pairs},
       {{"data.task", "train.loss", "train.loss.kind"}, values_need_a_loss_for_values},
       {{"data.source", "train.loss", "train.loss.kind"}, text_needs_cross_entropy},
