@@ -72,6 +72,43 @@ batch = 10
 optimizer = { kind = "adamw", lr = 0.001, weight_decay = 0.01 }
 """
 
+# More rows than a step's batch names; the last batch of an epoch has 2 samples for 4 lanes.
+FACTORS = """\
+name = "factors"
+[model]
+kind = "matrix_factorization"
+dim = 5
+[data]
+source = "ratings"
+users = 300
+items = 200
+samples = 1000
+validation = 0
+test = 0.2
+[train]
+epochs = 2
+batch = 42
+loss = "mse"
+optimizer = { kind = "adagrad", lr = 0.1, weight_decay = 1e-4 }
+"""
+
+WIDE_DEEP = """\
+name = "wide-deep"
+[model]
+kind = "wide_deep"
+dim = 4
+hidden = [12]
+dropout = 0.1
+[data]
+source = "csv"
+path = "table.csv"
+categorical = ["shop", "customer"]
+[train]
+steps = 20
+batch = 19
+optimizer = { kind = "adam", lr = 0.01 }
+"""
+
 # What a line of metrics.jsonl says of the clock and not of the training.
 TIMES = ("t_s", "train_s", "samples_per_s")
 
@@ -82,6 +119,16 @@ def write_npy(path, shape, numbers):
     header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header +
                      struct.pack(f"<{len(numbers)}f", *numbers))
+
+
+def write_table(path):
+    """300 rows with two columns of row numbers, a number, and a label of three classes."""
+    numbers = random.Random(3)
+    lines = ["shop,age,customer,bought"]
+    for _ in range(300):
+        shop, customer, age = numbers.randrange(20), numbers.randrange(90), numbers.uniform(18, 80)
+        lines.append(f"{shop},{age:.1f},{customer},{'abc'[(shop + customer) % 3]}")
+    path.write_text("\n".join(lines) + "\n")
 
 
 class OneTruth(TandemTest):
@@ -161,6 +208,13 @@ class Models(OneTruth):
         (self.scratch / "text.txt").write_text("".join(letters.choices("abcdefgh ,.\n", k=4000)))
         self.assert_one_hash(GPT, EVERY_WAY)
 
+    def test_a_matrix_factorisation(self):
+        self.assert_one_hash(FACTORS, EVERY_WAY)
+
+    def test_wide_and_deep(self):
+        write_table(self.scratch / "table.csv")
+        self.assert_one_hash(WIDE_DEEP, [("shm", 2), ("shm", 3), ("gloo", 4)])
+
 
 class Lanes(OneTruth):
     """Numbers of lanes that are no power of two, and another result for each."""
@@ -232,6 +286,11 @@ class Servers(OneTruth):
     def test_workers_servers_and_transports(self):
         self.assert_same(MLP, [(1, 1, "auto"), (1, 3, "tcp"), (2, 1, "tcp"), (2, 2, "auto"), (3, 2, "tcp"), (3, 3, "auto"),
                                (4, 1, "auto"), (4, 3, "tcp")], "model.hidden=[200]")
+
+    def test_tables_of_embeddings(self):
+        self.assert_same(FACTORS, [(1, 1, "auto"), (2, 2, "auto"), (3, 2, "tcp"), (4, 3, "auto")])
+        write_table(self.scratch / "table.csv")
+        self.assert_same(WIDE_DEEP, [(2, 2, "auto"), (3, 3, "tcp")])
 
     def test_optimizers_with_more_state(self):
         self.assert_same(CNN, [(2, 2, "auto"), (3, 1, "tcp")])

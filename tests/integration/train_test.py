@@ -135,6 +135,27 @@ class Train(TandemTest):
         (self.scratch / "other.csv").write_text("size,colour,kind\n5,red,uneven\n")
         self.assertIn("`uneven`", self.tandem("eval", "run", "data.test_path=other.csv", code=2).stderr)
 
+    def test_ratings_are_learnt_evaluated_and_predicted(self):
+        job = self.scratch / "ratings.toml"
+        job.write_text('name = "ratings"\n[model]\nkind = "matrix_factorization"\ndim = 8\nscale = 0.2\n'
+                       '[data]\nsource = "ratings"\nusers = 200\nitems = 150\nsamples = 40000\nnoise = 0.3\n'
+                       '[train]\nepochs = 8\nbatch = 128\nloss = "mse"\noptimizer = { kind = "adam", lr = 0.01 }\n')
+        told = json.loads(self.tandem("train", job, "--out", "run", "--json").stdout)["eval"]
+        # The noise is all that is left to predict; biases alone come to 0.58.
+        self.assertLess(told["rmse"], 0.34)
+        self.assertGreater(told["rmse"], 0.28)
+        self.assertAlmostEqual(told["rmse"] ** 2, told["loss"])
+        self.assertIsNone(told["accuracy"])
+        measured = json.loads(self.tandem("eval", "run", "--json").stdout)
+        self.assertEqual(measured["rmse"], told["rmse"])
+        self.assertIn(f"rmse {told['rmse']:.4f}", self.tandem("eval", "run").stdout)
+        (self.scratch / "new.csv").write_text("item,user\n149,199\n0,0\n")
+        lines = [json.loads(line) for line in self.tandem("predict", "run", "new.csv", "--json").stdout.splitlines()]
+        self.assertTrue(all(0 < line["values"][0] < 7 for line in lines), lines)
+        (self.scratch / "new.csv").write_text("item,user\n150,0\n")
+        self.assertIn("line 2, column `item`: the row 150 is outside its table, which has 150 rows",
+                      self.tandem("predict", "run", "new.csv", code=2).stderr)
+
     def train_on(self, rows, *overrides):
         (self.scratch / "table.csv").write_text("\n".join(rows) + "\n")
         self.tandem("train", self.job, "--out", "run", "data.source=csv", "data.path=table.csv", "train.epochs=1",
