@@ -45,6 +45,24 @@ void check_inputs(const Csv& csv, std::int64_t label) {
   }
 }
 
+// Row numbers that were counted are rows of their table, and nothing else gets there.
+void check_row_numbers(const Csv& csv, std::int64_t label) {
+  std::vector<std::uint32_t> rows(static_cast<std::size_t>(csv.rows()));
+  std::iota(rows.begin(), rows.end(), 0U);
+  const Roles roles{.label = label, .ids = {0}};
+  auto columns = learn_columns(csv, roles, rows);
+  if (label == 0 || !columns.ok()) return;
+  const auto places = input_places(csv, roles);
+  if (!grow_tables(csv, places, *columns).ok()) return;
+  const auto features = encode_columns(csv, *columns, places);
+  if (!features.ok()) return;
+  const IdColumn ids = ids_of(*columns).front();
+  for (std::int64_t row = 0; row < csv.rows(); ++row) {
+    const float number = features->floats_of(row)[ids.input];
+    if (!(number >= 0 && number < static_cast<float>(ids.rows))) std::abort();
+  }
+}
+
 void check_targets(const Csv& csv, std::int64_t label, Task task) {
   const auto labelling = learn_labels(csv, label, task);
   if (!labelling.ok()) return;
@@ -65,6 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto label = find_label(*csv, "");
   if (!label.ok()) std::abort();
   check_inputs(*csv, *label);
+  check_row_numbers(*csv, *label);
   check_targets(*csv, *label, task);
   return 0;
 }

@@ -1,5 +1,5 @@
 // clang-format off
-// Sources: src/job/document.cc src/job/field.cc src/job/keys.cc src/job/keys_layer.cc src/job/keys_train.cc src/job/locations.cc src/job/mistake.cc src/job/override.cc src/job/parse.cc src/job/print.cc src/job/read.cc src/job/rules.cc src/job/scan.cc src/job/schema.cc src/arch/arch.cc src/arch/assembler.cc src/arch/kinds.cc src/base/check.cc src/base/result.cc src/base/text.cc src/base/utf8.cc
+// Sources: src/job/document.cc src/job/field.cc src/job/keys.cc src/job/keys_layer.cc src/job/keys_train.cc src/job/locations.cc src/job/mistake.cc src/job/override.cc src/job/parse.cc src/job/print.cc src/job/read.cc src/job/rules.cc src/job/scan.cc src/job/schema.cc src/arch/arch.cc src/arch/assembler.cc src/arch/assembler_tables.cc src/arch/kinds.cc src/base/check.cc src/base/result.cc src/base/text.cc src/base/utf8.cc
 // Links: -lfmt
 // clang-format on
 //
