@@ -57,7 +57,7 @@ void show(const EvalOptions& options, const train::Evaluation& evaluation) {
       {"part", options.part}, {"samples", evaluation.samples}, {"loss", evaluation.loss}};
   result["accuracy"] =
       evaluation.accuracy ? nlohmann::json(*evaluation.accuracy) : nlohmann::json(nullptr);
-  result["rmse"] = evaluation.rmse ? nlohmann::json(*evaluation.rmse) : nlohmann::json(nullptr);
+  if (evaluation.rmse) result["rmse"] = *evaluation.rmse;
   std::puts(result.dump().c_str());
 }
 

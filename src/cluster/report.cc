@@ -11,10 +11,6 @@ Json text_or_null(const std::string& text) {
   return text.empty() ? Json() : Json(text);
 }
 
-Json number_or_null(const std::optional<double>& number) {
-  return number.has_value() ? Json(*number) : Json();
-}
-
 Json to_json(const Count& count) {
   return {{"start", count.start}, {"end", count.end}};
 }
@@ -27,9 +23,11 @@ Json to_json(const Traffic& traffic) {
 
 Json to_json(const std::optional<Evaluation>& evaluation) {
   if (!evaluation.has_value()) return {};
-  return {{"loss", evaluation->loss},
-          {"accuracy", number_or_null(evaluation->accuracy)},
-          {"rmse", number_or_null(evaluation->rmse)}};
+  Json json = {
+      {"loss", evaluation->loss},
+      {"accuracy", evaluation->accuracy.has_value() ? Json(*evaluation->accuracy) : Json()}};
+  if (evaluation->rmse.has_value()) json["rmse"] = *evaluation->rmse;
+  return json;
 }
 
 Json to_json(const std::optional<Error>& error) {
