@@ -47,8 +47,9 @@ Result<std::unique_ptr<Client>> Client::connect(ClientConfig config, Deadline de
 Status Client::make_memory() {
   TANDEM_ASSIGN(collective::Arena arena, collective::Arena::create());
   arena_ = std::make_unique<collective::Arena>(std::move(arena));
-  const auto all = collective::partials_of(config_.plan.ends);
-  std::vector<std::uint32_t> own;
+  const auto all = config_.plan.async ? std::vector<collective::Partial>()
+                                      : collective::partials_of(config_.plan.ends);
+  std::vector<std::uint32_t> own(config_.plan.async ? 1 : 0);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].worker == config_.worker) own.push_back(static_cast<std::uint32_t>(i));
   }
@@ -142,6 +143,7 @@ Status Client::fetch(std::int64_t step, const Arrays& into, Deadline deadline) {
 }
 
 Status Client::load(std::int64_t step, const Arrays& from, Deadline deadline) {
+  goes_on_ = false;
   for (auto& server : servers_) {
     if (server->is_idle()) continue;
     const Bucket& slice = server->slice();
@@ -187,6 +189,10 @@ Status Client::ready(std::size_t count) {
 
 Status Client::finish(Deadline deadline) {
   TANDEM_CHECK(now_.buckets_ready == config_.plan.buckets.size());
+  return await_results(deadline);
+}
+
+Status Client::await_results(Deadline deadline) {
   return await(
       [&] {
         return std::all_of(servers_.begin(), servers_.end(),
@@ -235,8 +241,8 @@ Result<bool> Client::turn_all() {
   return moved;
 }
 
-template <typename Done>
-Status Client::await(Done done, const std::string& what, Deadline deadline) {
+Status Client::await(const std::function<bool()>& done, const std::string& what,
+                     Deadline deadline) {
   const Clock::time_point began = Clock::now();
   Clock::time_point moved_at = began;
   const auto looking = shares_memory() ? kLooking : std::chrono::microseconds(0);

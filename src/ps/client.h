@@ -8,7 +8,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +36,24 @@ struct ClientConfig {
   int worker = 0;    // Our rank.
   std::string name;  // What messages call us: "worker 2 (pid 71 on node-b)".
   Sharing sharing = Sharing::kWhereItCan;
+};
+
+// A task that a worker has done (ps/dispenser.h), or none, and what it wishes.
+struct TaskDone {
+  std::int64_t task = -1;
+  double loss = 0;  // Summed over its samples.
+  std::int64_t samples = 0;
+  std::uint16_t wish = 0;  // If not 0 the stretch ends soon, and everybody gets to know.
+};
+
+// The next one, or the end of the stretch.
+struct TaskGiven {
+  std::int64_t task = -1;
+  bool pull = false;         // Before it is computed: the parameters are too old for it.
+  std::int64_t below = 0;    // All tasks below are done.
+  double loss = 0;           // Summed over all that were done in the stretch,
+  std::int64_t samples = 0;  // of so many samples.
+  std::optional<wire::PsStretchEnd> end;
 };
 
 // The arrays of a state: the parameters, then the optimizer's.
@@ -75,6 +95,18 @@ class Client {
   double norm() const { return now_.norm; }
   bool is_finite() const { return now_.is_finite; }
 
+  // Where workers do not wait for each other: begin() takes a task instead of a step, partial(0) is
+  // the gradient, and there are results for this worker as soon as its pushes were applied.
+  //
+  // The first worker, after use(): these are the tasks of the stretch. `to` is at most so far that
+  // the servers can keep account.
+  Status begin_stretch(std::int64_t from, std::int64_t to, std::optional<std::int64_t> staleness,
+                       Deadline deadline);
+  // What the parameters are now; to be read by result().
+  Status pull(Deadline deadline);
+  // Tells what was done, and waits for the next. REQUIRES: all of begin_stretch() has ended.
+  Result<TaskGiven> next_task(const TaskDone& done, Deadline deadline);
+
   bool shares_memory() const;  // With every server.
   collective::Traffic traffic() const;
 
@@ -83,8 +115,8 @@ class Client {
 
   Status make_memory();
   Status open(Deadline deadline);
-  template <typename Done>
-  Status await(Done done, const std::string& what, Deadline deadline);
+  Status await(const std::function<bool()>& done, const std::string& what, Deadline deadline);
+  Status await_results(Deadline deadline);
   Result<bool> turn_all();
   void sleep(std::chrono::milliseconds at_most);
   Status answer_norms();
@@ -96,6 +128,7 @@ class Client {
 
   bool has_own_slices_ = false;  // The servers hold the slices of this generation.
   bool scaled_ = false;          // The norm of the step was answered.
+  bool goes_on_ = true;  // With what the servers said that they have, and nothing was loaded.
 };
 
 }  // namespace tandem::ps

@@ -22,6 +22,11 @@ constexpr std::size_t kFairBytes = std::size_t{4} << 20;
 // into the ring: it is asked once in so many turns.
 constexpr unsigned kQuietTurns = 16;
 
+// What comes in every step, and goes through the ring.
+bool is_hot(Kind kind) {
+  return kind == Kind::kPush || kind == Kind::kResult || kind == Kind::kPull || kind == Kind::kTask;
+}
+
 }  // namespace
 
 Connection::Connection(Descriptor socket, std::string peer)
@@ -30,9 +35,9 @@ Connection::Connection(Descriptor socket, std::string peer)
 void Connection::send(const Header& header, std::span<const std::byte> payload) {
   Header full = header;
   full.bytes = payload.size();
-  const bool hot = header.kind == Kind::kPush || header.kind == Kind::kResult;
-  if (hot && shared_ && is_own(payload)) {
-    full.offset = static_cast<std::uint64_t>(payload.data() - shared_->own.data());
+  if (is_hot(header.kind) && shared_ && (payload.empty() || is_own(payload))) {
+    if (!payload.empty())
+      full.offset = static_cast<std::uint64_t>(payload.data() - shared_->own.data());
     sent_bytes_ += payload.size();
     shared_->waiting.push_back(full);
     write_ring();
@@ -103,7 +108,7 @@ Result<bool> Connection::read_ring(Receiver& receiver) {
     if (header.offset > size || header.bytes > size - header.offset ||
         header.offset % alignof(float) != 0)
       return Error(Code::kCorrupt, fmt::format("{} named memory that it does not share", peer_));
-    if (header.kind != Kind::kPush && header.kind != Kind::kResult)
+    if (!is_hot(header.kind))
       return Error(Code::kCorrupt, fmt::format("{} put into a ring what is not for it", peer_));
     received_bytes_ += header.bytes;
     TANDEM_TRY(receiver.message(header, shared_->peers.subspan(header.offset, header.bytes)));

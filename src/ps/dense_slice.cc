@@ -147,6 +147,31 @@ optim::Updated DenseSlice::update(const Bucket& at, std::span<const float> sums)
   return result;
 }
 
+void DenseSlice::begin_arrival(double lr, std::int64_t count) {
+  State& state = states_[now_];
+  TANDEM_CHECK(state.step >= 0 && !loading_);
+  state.optimizer->set_steps(count);
+  state.optimizer->begin(lr);
+}
+
+optim::Updated DenseSlice::apply_arrival(const Bucket& at, std::span<float> gradient) {
+  State& state = states_[now_];
+  optim::Updated result = optim::Updated::kFinite;
+  for (const optim::Range& range : trainable_) {
+    const auto begin = std::max<std::size_t>(at.begin, static_cast<std::size_t>(range.begin));
+    const auto end = std::min<std::size_t>(at.end, static_cast<std::size_t>(range.end));
+    if (begin >= end) continue;
+    const std::span<float> slopes = gradient.subspan(begin - at.begin, end - begin);
+    const optim::Range all{0, static_cast<std::int64_t>(slopes.size())};
+    optim::clip_by_value(slopes, config_.clip, std::span(&all, 1));
+    const optim::Range part{static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)};
+    if (state.optimizer->update(state.values.first(parameters_), slopes, part) ==
+        optim::Updated::kNotFinite)
+      result = optim::Updated::kNotFinite;
+  }
+  return result;
+}
+
 void DenseSlice::commit() {
   now_ = 1 - now_;
   states_[now_].step = states_[1 - now_].step + 1;

@@ -60,6 +60,8 @@ class DenseSlice {
   Result<std::span<float>> load(std::int64_t step, std::size_t array, std::size_t begin,
                                 std::size_t count);
 
+  bool is_loading() const { return loading_.has_value(); }
+
   // The step after the last one; then apply() once for each part of the slice, then commit().
   // REQUIRES: use() was called.
   void begin(double lr, double gradient_scale = 1);
@@ -68,6 +70,18 @@ class DenseSlice {
   // The same for sums that are not to be clipped by value. They are read once.
   optim::Updated update(const Bucket& at, std::span<const float> sums);
   void commit();
+  // Where workers do not wait for each other: the state after the last step is updated in place, by
+  // update number `count` of all. begin_arrival(), then apply_arrival() once for each part.
+  // `gradient` may be changed.
+  void begin_arrival(double lr, std::int64_t count);
+  optim::Updated apply_arrival(const Bucket& at, std::span<float> gradient);
+  // The state that was so updated is the one after `step`.
+  void stand_after(std::int64_t step) { states_[now_].step = step; }
+  // What the part is now.
+  std::span<const float> now(const Bucket& at) const {
+    return states_[now_].values.subspan(at.begin, at.end - at.begin);
+  }
+
   // What the part became in the step under way; stays as it is until the step after the next.
   std::span<const float> result(const Bucket& at) const;
   // Steps done.

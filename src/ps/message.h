@@ -5,15 +5,17 @@
 //        0     4  magic    54 44 50 53, "TDPS"
 //        4     1  version  kMessageVersion; a reader refuses any other
 //        5     1  kind     a Kind
-//        6     2  code     kFailed: a tandem::Code; kResult: 1 when a parameter is no number
+//        6     2  code     kFailed: a tandem::Code; kResult: 1 when a parameter is no number;
+//                          kTask: a worker's wishes, or the server's kPullFirst
 //        8     4  slot     which partial sum, or which array of a slice's state
 //       12     4  reserved 0
-//       16     8  step     steps done when the numbers were computed, signed
-//       24     8  place    which piece of the slice (ps/pieces.h), or from which float on
+//       16     8  step     steps done when the numbers were computed, signed; or a task
+//       24     8  place    which piece of the slice (ps/pieces.h), or from which float on;
+//                          kTask: samples of the task, or tasks that are complete
 //       32     8  bytes    of the payload, at most kMostPayload
 //       40     8  offset   where the payload lies, for peers that share memory
-//       48     8  number   a double: the learning rate, ...
-//       56     8  sequence kFetch: how many floats; kScale: the norm's bits
+//       48     8  number   a double: the learning rate, ...; kTask: the sum of losses
+//       56     8  sequence kFetch: how many floats; kScale: the norm's bits; kTask: all samples
 //       64     n  payload  raw floats, a protobuf message of wire/ps.proto, or text
 //
 // Between processes that share memory the headers of pushes and results travel in a ring
@@ -48,8 +50,16 @@ enum class Kind : std::uint8_t {
   kBell = 11,    // Either: look into the ring.
   kNorms = 12,   // Server: squares of the sums of its slice, as doubles.
   kScale = 13,   // Worker: what gradients are to be multiplied by, in `number`.
+  // Where workers do not wait for each other (ps/dispenser.h); `step` is then a task:
+  kPull = 14,        // Worker: what are all pieces now? The answers are results.
+  kStretch = 15,     // First worker: these are the tasks to hand out; a PsStretch.
+  kTask = 16,        // Worker: `step` is complete, or -1; the next? Server: compute `step`.
+  kStretchEnd = 17,  // Server, instead of a task: all are complete; a PsStretchEnd.
 };
-inline constexpr std::uint8_t kLastKind = 13;
+inline constexpr std::uint8_t kLastKind = 17;
+
+// Of kTask, in `code`: what the worker wishes, as bits; that the parameters are too old for it.
+inline constexpr std::uint16_t kPullFirst = 1;
 
 struct Header {
   Kind kind = Kind::kBell;

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "ps/dispenser.h"
+
 namespace tandem::ps {
 namespace {
 
@@ -83,6 +85,11 @@ wire::PsPlan to_wire(const Plan& plan, std::size_t server, std::size_t servers) 
   optimizer.set_clip_value(plan.clip.value);
   message.set_lanes(plan.lanes);
   for (const std::int64_t end : plan.ends) message.add_lane_ends(end);
+  if (plan.async) {
+    wire::PsAsync& async = *message.mutable_async();
+    async.set_lowers_stale_lr(plan.async->stale_lr == StaleRate::kLowered);
+    async.set_compensation(plan.async->compensation);
+  }
   return message;
 }
 
@@ -125,6 +132,15 @@ Result<Plan> from_wire(const wire::PsPlan& message) {
   plan.lanes = message.lanes();
   plan.ends.assign(message.lane_ends().begin(), message.lane_ends().end());
   TANDEM_TRY(check_lanes(plan));
+  if (message.has_async()) {
+    const wire::PsAsync& async = message.async();
+    if (!std::isfinite(async.compensation()) || async.compensation() < 0)
+      return wrong("its compensation of delays");
+    if (plan.floats != plan.parameters || plan.clip.norm > 0 || plan.lanes > kMostTasks)
+      return wrong("what workers that do not wait for each other cannot have");
+    plan.async = {.stale_lr = async.lowers_stale_lr() ? StaleRate::kLowered : StaleRate::kKept,
+                  .compensation = async.compensation()};
+  }
   return plan;
 }
 

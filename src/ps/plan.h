@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "collective/tree.h"
+#include "ps/arrivals.h"
 #include "ps/dense_slice.h"
 #include "ps/pieces.h"
 #include "wire/ps.pb.h"
@@ -26,6 +28,8 @@ struct Plan {
   optim::ClipConfig clip;
   std::int64_t lanes = 1;
   collective::LaneEnds ends;  // By worker.
+  // Workers do not wait for each other, and pushes are applied as they arrive; nothing: in step.
+  std::optional<AsyncRule> async = {};
 
   std::size_t workers() const { return ends.size(); }
 };

@@ -108,9 +108,28 @@ void ServerEnd::use(std::int64_t step) {
   connection_.send({.kind = Kind::kUse, .step = step});
 }
 
+void ServerEnd::pull() {
+  came_ = 0;
+  pushed_ = pieces_.size();
+  connection_.send({.kind = Kind::kPull, .step = now_.step});
+}
+
+void ServerEnd::set_stretch(const wire::PsStretch& stretch) {
+  using_.reset();
+  connection_.send_text({.kind = Kind::kStretch}, stretch.SerializeAsString());
+}
+
+void ServerEnd::ask_for_task(const Header& task) {
+  asked_ = true;
+  task_.reset();
+  stretch_end_.reset();
+  connection_.send(task);
+}
+
 Result<std::span<std::byte>> ServerEnd::place(const Header& header) {
   switch (header.kind) {
     case Kind::kBegun:
+    case Kind::kStretchEnd:
     case Kind::kFailed:
       text_.resize(header.bytes);
       return std::as_writable_bytes(std::span(text_));
@@ -161,6 +180,18 @@ Status ServerEnd::message(const Header& header, std::span<const std::byte> paylo
         return unexpected();
       squares_came_ = true;
       return {};
+    case Kind::kTask:
+      if (!std::exchange(asked_, false) || header.step < 0) return unexpected();
+      task_ = header;
+      return {};
+    case Kind::kStretchEnd: {
+      wire::PsStretchEnd end;
+      if (!std::exchange(asked_, false) ||
+          !end.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
+        return unexpected();
+      stretch_end_ = std::move(end);
+      return {};
+    }
     case Kind::kFailed: {
       const auto code = header.code <= static_cast<std::uint16_t>(Code::kInternal)
                             ? static_cast<Code>(header.code)

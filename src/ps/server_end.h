@@ -78,6 +78,14 @@ class ServerEnd final : public Receiver {
   void use(std::int64_t step);
   bool is_using(std::int64_t step) const { return using_ == step || is_idle(); }
 
+  // Where workers do not wait for each other. What all pieces are now comes as results.
+  void pull();
+  void set_stretch(const wire::PsStretch& stretch);
+  void ask_for_task(const Header& task);
+  // What it answered: a task, or the end of the stretch.
+  const Header* task() const { return task_ ? &*task_ : nullptr; }
+  const wire::PsStretchEnd* stretch_end() const { return stretch_end_ ? &*stretch_end_ : nullptr; }
+
   Result<std::span<std::byte>> place(const Header& header) override;
   Status message(const Header& header, std::span<const std::byte> payload) override;
 
@@ -109,6 +117,11 @@ class ServerEnd final : public Receiver {
   std::vector<std::span<const float>> results_;
   std::vector<double> squares_;
   bool squares_came_ = false;
+
+  // Of the task that was asked for.
+  bool asked_ = false;
+  std::optional<Header> task_;
+  std::optional<wire::PsStretchEnd> stretch_end_;
 };
 
 }  // namespace tandem::ps

@@ -16,12 +16,12 @@ namespace {
 // Floats that are summed and used at a time: they stay in the first-level cache.
 constexpr std::size_t kPart = 2048;
 
+}  // namespace
+
 Error unexpected(const Header& header) {
   return Error(Code::kInvalidArgument, fmt::format("a message of kind {} came where none was due",
                                                    static_cast<int>(header.kind)));
 }
-
-}  // namespace
 
 Result<Service::Holding> Service::make_holding(const SliceConfig& config, std::size_t floats) try {
   Holding holding;
@@ -44,6 +44,7 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
   const auto member = members_.find(peer);
   switch (header.kind) {
     case Kind::kBegin:
+    case Kind::kStretch:
     case Kind::kFailed: {
       // Each peer has its own: several may be halfway through.
       std::vector<std::byte>& text = texts_[peer];
@@ -52,12 +53,12 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
     }
     case Kind::kPush: {
       if (member == members_.end() || !in_use_) return unexpected(header);
-      TANDEM_TRY(round_->check(header, member->second.worker, holding_->slice->step()));
+      TANDEM_TRY(check_push(member->second, header));
       std::vector<float>& memory = member->second.received[header.slot];
       const Piece& piece = round_->pieces()[header.place];
       // A partial sum that is alone is used as soon as a piece is there: one place, which stays in
       // the cache, is enough for all.
-      const bool alone = round_->partials().size() == 1;
+      const bool alone = is_async() || round_->partials().size() == 1;
       const std::size_t slice = config_.slice.end - config_.slice.begin;
       if (memory.empty()) memory.resize(alone ? std::min(slice, kPieceFloats) : slice);
       return std::as_writable_bytes(std::span(memory).subspan(
@@ -71,6 +72,12 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
     default:
       return unexpected(header);
   }
+}
+
+Status Service::check_push(const Member& member, const Header& header) const {
+  if (is_async())
+    return header.slot == 0 ? arrivals_->check(header, member.worker) : Status(unexpected(header));
+  return round_->check(header, member.worker, holding_->slice->step());
 }
 
 Result<std::span<float>> Service::place_of_load(const Header& header) {
@@ -103,6 +110,15 @@ Status Service::message(PeerId peer, const Header& header, std::span<const std::
       return push(peer, header, payload);
     case Kind::kScale:
       return scale(header);
+    case Kind::kPull:
+      return pull(peer, header);
+    case Kind::kTask:
+      return task(peer, header);
+    case Kind::kStretch: {
+      const Status set = stretch(peer, payload);
+      texts_.erase(peer);
+      return set;
+    }
     case Kind::kFailed:
       return Error(
           Code::kPeerLost,
@@ -141,6 +157,7 @@ Status Service::begin(PeerId peer, std::span<const std::byte> payload) {
     begun.mutable_held()->set_end(slice.end);
     begun.set_held_floats(holding_->vector_floats);
     for (const std::int64_t step : holding_->slice->steps()) begun.add_steps(step);
+    tell_progress(begun);
   }
   TANDEM_TRY(share(peer, member, begin, begun));
   members_.emplace(peer, std::move(member));
@@ -175,6 +192,8 @@ Status Service::begin_generation(Plan plan, const wire::PsPlan& message) {
   done_ = 0;
   awaits_scale_ = false;
   finite_ = true;
+  is_last_ = server + 1 == servers;
+  if (is_async()) TANDEM_TRY(make_copies());
   sums_.resize(plan_->clip.norm > 0 ? config_.slice.end - config_.slice.begin : kPart);
   log_(fmt::format("generation {}: {} workers, floats {} to {} of {}", newest_generation_,
                    plan_->workers(), config_.slice.begin, config_.slice.end, plan_->floats));
@@ -194,25 +213,32 @@ Status Service::share(PeerId peer, Member& member, const wire::PsBegin& begin,
     return Error(Code::kInvalidArgument, "a worker's shared memory is smaller than it says");
   TANDEM_ASSIGN(member.memory, arena->map(0, begin.memory_bytes()));
   // The results' memory exists before the first worker asks for its place.
-  if (!holding_ || !is_same_slice(holding_->slice->config(), config_)) {
+  if (!is_async() && (!holding_ || !is_same_slice(holding_->slice->config(), config_))) {
     if (!incoming_) {
       TANDEM_ASSIGN(incoming_, make_holding(config_, plan_->floats));
     }
   }
-  const Holding& ours = incoming_or_held();
+  const collective::Arena& shared = is_async() ? *copies_.arena : *incoming_or_held().arena;
+  const collective::Mapping& ours = is_async() ? copies_.memory : incoming_or_held().memory;
   begun.set_shared(true);
-  begun.set_memory(ours.arena->path());
-  begun.set_memory_bytes(ours.memory.size());
+  begun.set_memory(shared.path());
+  begun.set_memory_bytes(ours.size());
   auto* const memory = reinterpret_cast<RingMemory*>(member.memory.data() + rings);
   out_.share(peer, {.out = memory + 1,
                     .in = memory,
-                    .own = {ours.memory.data(), ours.memory.size()},
+                    .own = {ours.data(), ours.size()},
                     .peers = {member.memory.data(), member.memory.size()}});
   return {};
 }
 
 Status Service::use(PeerId peer, const Header& header) {
+  if (in_use_ && is_async()) {
+    TANDEM_TRY(use_async(header.step));
+    out_.send(peer, {.kind = Kind::kUsing, .step = header.step}, {});
+    return {};
+  }
   if (in_use_) return unexpected(header);
+  const bool loaded = incoming_ || (holding_ && holding_->slice->is_loading());
   if (incoming_ && !incoming_->slice->use(header.step).ok()) incoming_.reset();
   if (incoming_) {
     retired_ = std::move(holding_);
@@ -221,8 +247,10 @@ Status Service::use(PeerId peer, const Header& header) {
   } else {
     if (!holding_ || !is_same_slice(holding_->slice->config(), config_))
       return Error(Code::kNotFound, fmt::format("no state after step {}", header.step));
-    TANDEM_TRY(holding_->slice->use(header.step));
+    if (!is_async() || loaded) TANDEM_TRY(holding_->slice->use(header.step));
   }
+  if (loaded) holding_->progress.reset();
+  if (is_async()) TANDEM_TRY(use_async(header.step));
   in_use_ = true;
   out_.send(peer, {.kind = Kind::kUsing, .step = header.step}, {});
   return {};
@@ -246,7 +274,8 @@ Status Service::fetch(PeerId peer, const Header& header) {
 
 Status Service::push(PeerId peer, const Header& header, std::span<const std::byte> payload) {
   if (!in_use_) return unexpected(header);
-  TANDEM_TRY(round_->check(header, members_.at(peer).worker, holding_->slice->step()));
+  TANDEM_TRY(check_push(members_.at(peer), header));
+  if (is_async()) return push_async(peer, header, payload);
   round_->add(header, floats_of(payload).data());
   advance();
   return {};
@@ -379,6 +408,8 @@ void Service::break_up(PeerId guilty, const Error& why) {
   in_use_ = false;
   done_ = 0;
   awaits_scale_ = false;
+  arrivals_.reset();
+  dispenser_.reset();
 }
 
 }  // namespace tandem::ps

@@ -1,7 +1,8 @@
 // What a parameter server does with the messages of its workers: holds a slice of a job's
 // parameters and optimizer state, sums what the workers of a generation push, updates, and gives
 // every worker the result. Knows no sockets: whoever does (ps/server.h) numbers the peers, brings
-// their messages and carries out what is sent.
+// their messages and carries out what is sent. Where workers do not wait for each other it applies
+// pushes as they arrive (ps/arrivals.h), and the last server hands out the tasks.
 //
 // A generation is over for all its workers when one of them is gone or sends what it must not; the
 // state stays, and the next generation goes on from it. Belongs to one thread.
@@ -18,8 +19,10 @@
 
 #include "base/result.h"
 #include "collective/arena.h"
+#include "ps/arrivals.h"
 #include "ps/connection.h"
 #include "ps/dense_slice.h"
+#include "ps/dispenser.h"
 #include "ps/message.h"
 #include "ps/plan.h"
 #include "ps/round.h"
@@ -40,6 +43,9 @@ class Outbox {
   virtual void close(PeerId peer) = 0;
 };
 
+// That a message came where none of its kind was due.
+Error unexpected(const Header& header);
+
 class Service {
  public:
   using Log = std::function<void(const std::string&)>;
@@ -59,6 +65,12 @@ class Service {
     collective::Mapping memory;
     std::unique_ptr<DenseSlice> slice;
     std::size_t vector_floats = 0;
+    std::optional<TaskProgress> progress;  // Where workers do not wait for each other.
+  };
+  // What each worker was answered last, in memory that workers of this host map.
+  struct Copies {
+    std::unique_ptr<collective::Arena> arena;
+    collective::Mapping memory;
   };
   struct Member {
     int worker = 0;
@@ -69,6 +81,7 @@ class Service {
 
   static Result<Holding> make_holding(const SliceConfig& config, std::size_t floats);
 
+  Status check_push(const Member& member, const Header& header) const;
   Result<std::span<float>> place_of_load(const Header& header);
   Status begin(PeerId peer, std::span<const std::byte> payload);
   Status check_member(const wire::PsBegin& begin);
@@ -85,6 +98,19 @@ class Service {
   void end_step();
   void send_norms();
   void break_up(PeerId guilty, const Error& why);
+
+  // Where workers do not wait for each other (service_async.cc).
+  Status make_copies();
+  void tell_progress(wire::PsBegun& begun) const;
+  Status use_async(std::int64_t step);
+  Status push_async(PeerId peer, const Header& header, std::span<const std::byte> payload);
+  Status pull(PeerId peer, const Header& header);
+  void answer(PeerId peer, std::int64_t task, std::size_t piece);
+  Status stretch(PeerId peer, std::span<const std::byte> payload);
+  Status task(PeerId peer, const Header& header);
+  void hand_out();
+
+  bool is_async() const { return plan_->async.has_value(); }
   Holding& incoming_or_held() { return incoming_ ? *incoming_ : *holding_; }
 
   Outbox& out_;
@@ -110,6 +136,12 @@ class Service {
   bool finite_ = true;
   std::vector<float> sums_;  // Of a part of a piece; of the whole slice where the norm matters.
   std::vector<double> squares_;
+
+  // Of the generation, where workers do not wait for each other.
+  Copies copies_;
+  std::optional<Arrivals> arrivals_;
+  std::optional<Dispenser> dispenser_;  // The last server's.
+  bool is_last_ = false;
 };
 
 }  // namespace tandem::ps

@@ -1,0 +1,126 @@
+#include "ps/arrivals.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+#include "base/span_math.h"
+
+namespace tandem::ps {
+namespace {
+
+// Floats that are worked on at a time: they stay in the first-level cache.
+constexpr std::size_t kPart = 2048;
+
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace
+
+Arrivals::Arrivals(DenseSlice& slice, TaskProgress& progress, std::vector<Piece> pieces,
+                   std::int64_t lanes, AsyncRule rule, std::span<float> copies)
+    : slice_(slice),
+      progress_(progress),
+      pieces_(std::move(pieces)),
+      lanes_(lanes),
+      rule_(rule),
+      copies_(copies),
+      workers_(slice.size() == 0 ? 0 : copies.size() / slice.size()),
+      updates_(pieces_.size()),
+      scratch_(kPart) {
+  for (Worker& worker : workers_) worker.seen.assign(pieces_.size(), kNever);
+}
+
+Status Arrivals::check(const Header& push, int worker) const {
+  const auto wrong = [](const std::string& what) {
+    return Error(Code::kInvalidArgument, "refused a push: " + what);
+  };
+  if (worker < 0 || std::cmp_greater_equal(worker, workers_.size()))
+    return wrong(fmt::format("there is no worker {}", worker));
+  if (!progress_.has(push.step))
+    return wrong(fmt::format("task {} does not belong to the stretch after step {}", push.step,
+                             progress_.from()));
+  const Worker& known = workers_[static_cast<std::size_t>(worker)];
+  const std::uint64_t due = known.task == push.step ? known.next : 0;
+  if (push.place >= pieces_.size() || push.place != due) {
+    return wrong(fmt::format("piece {} of task {} where piece {} of {} is due", push.place,
+                             push.step, due, pieces_.size()));
+  }
+  if (const std::size_t applied = progress_.applied(push.step); push.place > applied)
+    return wrong(
+        fmt::format("piece {} of task {} before piece {}", push.place, push.step, applied));
+  const Piece& piece = pieces_[push.place];
+  if (push.bytes != (piece.end - piece.begin) * sizeof(float)) {
+    return wrong(fmt::format("piece {} has {} floats, and {} bytes came", push.place,
+                             piece.end - piece.begin, push.bytes));
+  }
+  if (!std::isfinite(push.number) || push.number < 0)
+    return wrong(fmt::format("learning rate {}", push.number));
+  return {};
+}
+
+Result<optim::Updated> Arrivals::apply(const Header& push, int worker,
+                                       std::span<const float> gradient) {
+  const Piece& piece = pieces_[push.place];
+  const Bucket& slice = slice_.config().slice;
+  const Bucket at{piece.begin - slice.begin, piece.end - slice.begin};
+  // What comes through shared memory may change under our eyes; a worker that does that harms
+  // itself, as any gradient could.
+  if (const std::size_t bad = first_not_finite(gradient); bad < gradient.size()) {
+    return Error(Code::kDiverged,
+                 fmt::format("the gradient of parameter {} is not a finite number; lower "
+                             "train.optimizer.lr, or add train.clip.value",
+                             piece.begin + bad));
+  }
+  Worker& known = workers_[static_cast<std::size_t>(worker)];
+  known.task = push.step;
+  known.next = push.place + 1;
+  if (push.place < progress_.applied(push.step)) return optim::Updated::kFinite;
+  progress_.apply(push.step);
+
+  const std::uint64_t seen = known.seen[push.place];
+  const std::uint64_t missed = seen == kNever ? 0 : updates_[push.place] - seen;
+  double lr = push.number;
+  if (rule_.stale_lr == StaleRate::kLowered)
+    lr /= 1 + static_cast<double>(missed) / static_cast<double>(lanes_);
+  slice_.begin_arrival(lr, push.step);
+  const float compensation = missed == 0 ? 0 : static_cast<float>(rule_.compensation);
+  const std::span<const float> then = copy_of(push.place, worker);
+  optim::Updated result = optim::Updated::kFinite;
+  for (std::size_t begin = 0; begin < gradient.size(); begin += kPart) {
+    const std::size_t count = std::min(kPart, gradient.size() - begin);
+    const Bucket part{at.begin + begin, at.begin + begin + count};
+    const std::span<float> slopes = std::span(scratch_).first(count);
+    std::copy_n(gradient.begin() + static_cast<std::ptrdiff_t>(begin), count, slopes.begin());
+    if (compensation != 0) {
+      const std::span<const float> now = slice_.now(part);
+      for (std::size_t i = 0; i < count; ++i)
+        slopes[i] += compensation * slopes[i] * slopes[i] * (now[i] - then[begin + i]);
+    }
+    if (slice_.apply_arrival(part, slopes) == optim::Updated::kNotFinite)
+      result = optim::Updated::kNotFinite;
+  }
+  ++updates_[push.place];
+  return result;
+}
+
+std::span<float> Arrivals::copy_of(std::size_t piece, int worker) const {
+  const std::size_t begin = pieces_[piece].begin - slice_.config().slice.begin;
+  return copies_.subspan(static_cast<std::size_t>(worker) * slice_.size() + begin,
+                         pieces_[piece].end - pieces_[piece].begin);
+}
+
+std::span<const float> Arrivals::answer(std::size_t piece, int worker) {
+  const std::size_t begin = pieces_[piece].begin - slice_.config().slice.begin;
+  const std::span<const float> now =
+      slice_.now({begin, begin + pieces_[piece].end - pieces_[piece].begin});
+  const std::span<float> copy = copy_of(piece, worker);
+  std::copy(now.begin(), now.end(), copy.begin());
+  workers_[static_cast<std::size_t>(worker)].seen[piece] = updates_[piece];
+  return copy;
+}
+
+}  // namespace tandem::ps

@@ -1,0 +1,78 @@
+// The part of Client for workers that do not wait for each other.
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+#include "ps/client.h"
+#include "ps/dispenser.h"
+
+namespace tandem::ps {
+
+Status Client::begin_stretch(std::int64_t from, std::int64_t to,
+                             std::optional<std::int64_t> staleness, Deadline deadline) {
+  const std::int64_t lanes = config_.plan.lanes;
+  wire::PsStretch stretch;
+  stretch.set_from(from);
+  stretch.set_to(std::min(to, from + kMostTasks / lanes));
+  if (staleness) stretch.set_staleness(*staleness);
+  stretch.set_done_below(from * lanes);
+  // What workers that are gone have completed is complete when it is so at every server.
+  if (std::exchange(goes_on_, false)) {
+    std::int64_t below = stretch.to() * lanes, begun = 0;
+    std::map<std::int64_t, std::size_t> done;
+    std::size_t busy = 0;
+    for (const auto& server : servers_) {
+      if (server->is_idle()) continue;
+      ++busy;
+      below = std::min(below, server->begun()->done_below());
+      begun = std::max(begun, server->begun()->begun_below());
+    }
+    for (const auto& server : servers_) {
+      if (server->is_idle()) continue;
+      for (std::int64_t task = below; task < server->begun()->done_below(); ++task) ++done[task];
+      for (const std::int64_t task : server->begun()->done()) ++done[task];
+    }
+    stretch.set_done_below(std::max(below, from * lanes));
+    stretch.set_begun_below(begun);
+    for (const auto& [task, servers] : done) {
+      if (servers == busy) stretch.add_done(task);
+    }
+  }
+  ServerEnd& dispenser = *servers_.back();
+  dispenser.set_stretch(stretch);
+  return await([&] { return dispenser.is_using(from); }, "take the tasks", deadline);
+}
+
+Status Client::pull(Deadline deadline) {
+  begin(-1, 0);
+  for (auto& server : servers_) {
+    if (!server->is_idle()) server->pull();
+  }
+  return await_results(deadline);
+}
+
+Result<TaskGiven> Client::next_task(const TaskDone& done, Deadline deadline) {
+  ServerEnd& dispenser = *servers_.back();
+  dispenser.ask_for_task({.kind = Kind::kTask,
+                          .code = done.wish,
+                          .step = done.task,
+                          .place = static_cast<std::uint64_t>(done.samples),
+                          .number = done.loss});
+  TANDEM_TRY(
+      await([&] { return dispenser.task() != nullptr || dispenser.stretch_end() != nullptr; },
+            "hand out a task", deadline));
+  TaskGiven given;
+  if (const wire::PsStretchEnd* const end = dispenser.stretch_end()) {
+    given.end = *end;
+    return given;
+  }
+  const Header& task = *dispenser.task();
+  given.task = task.step;
+  given.pull = (task.code & kPullFirst) != 0;
+  given.below = static_cast<std::int64_t>(task.place);
+  given.loss = task.number;
+  given.samples = static_cast<std::int64_t>(task.sequence);
+  return given;
+}
+
+}  // namespace tandem::ps

@@ -1,0 +1,104 @@
+// Who computes what, when workers do not wait for each other: hands out the tasks of a stretch of
+// steps, each to the next worker that asks. A task is one lane of one step, numbered
+// step * lanes + lane; it is handed out once and counts once, so every sample does. A fast worker
+// gets more of them than a slow one.
+//
+// A stretch ends early at the end of a step when a worker wishes it, and only when all tasks that
+// were handed out are complete: then all workers stand after the same step. Pure bookkeeping, told
+// what happens by the first server (ps/service.h). Belongs to one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tandem::ps {
+
+// How many tasks a stretch has at most: each costs some bytes at every server.
+inline constexpr std::int64_t kMostTasks = std::int64_t{1} << 22;
+
+struct Stretch {
+  std::int64_t from = 0, to = 0;  // Steps; the end is exclusive.
+  std::int64_t lanes = 1;
+  // How many steps a task's parameters may be behind; nothing: any number.
+  std::optional<std::int64_t> staleness = {};
+  // Tasks below may have been begun by workers that are gone: the stretch does not end before them.
+  std::int64_t begun = 0;
+};
+
+// How often each number was seen; those beyond the last are counted with it.
+class Counts {
+ public:
+  void add(std::int64_t number);
+  const std::vector<std::uint64_t>& by_number() const { return counts_; }
+
+ private:
+  std::vector<std::uint64_t> counts_;
+};
+
+class Dispenser {
+ public:
+  struct Answer {
+    int worker = 0;
+    std::int64_t task = -1;  // -1: the stretch is over.
+    bool pull = false;       // The parameters that the worker has are too old for it.
+  };
+
+  // `done` are tasks of the stretch that were completed before, as by workers that are gone.
+  // REQUIRES: 0 <= from <= to; lanes > 0; at most kMostTasks; staleness >= 0.
+  Dispenser(const Stretch& stretch, const std::vector<std::int64_t>& done);
+
+  // kInvalidArgument when the worker has no such task, or asked already.
+  Status complete(int worker, std::int64_t task, double loss, std::int64_t samples);
+  Status ask(int worker);
+  // The stretch ends with the step that is under way. `wish` is passed on to everybody.
+  void end_soon(std::uint16_t wish);
+
+  // Who gets what now; in the order in which they asked.
+  std::vector<Answer> take_answers();
+
+  std::int64_t end() const { return end_ / stretch_.lanes; }  // The step after the last.
+  std::uint16_t wish() const { return wish_; }
+  // All tasks below are complete.
+  std::int64_t below() const { return below_; }
+  // Of tasks that were completed here: sums over their samples.
+  double loss() const { return loss_; }
+  std::int64_t samples() const { return samples_; }
+  // By how many steps the parameters of tasks were behind when they were handed out, and how many
+  // updates of others each of them missed until it was complete.
+  const Counts& staleness() const { return staleness_; }
+  const Counts& missed() const { return missed_; }
+
+ private:
+  struct Worker {
+    bool asks = false;
+    std::int64_t task = -1;
+    std::int64_t fresh = 0;       // Its parameters have all tasks below.
+    std::int64_t next_fresh = 0;  // Those that it gets with the results of its task do, too.
+    std::int64_t seen = 0;        // Tasks that were complete when it got its own.
+  };
+
+  bool is_done(std::int64_t task) const;
+  void skip_done();
+  Answer hand_out(int worker);
+
+  const Stretch stretch_;
+  const std::int64_t first_;
+  std::int64_t end_;   // Tasks.
+  std::int64_t next_;  // The next to hand out.
+  std::int64_t below_;
+  std::vector<bool> done_;
+  std::map<int, Worker> workers_;
+  std::vector<int> waiting_;
+  std::uint16_t wish_ = 0;
+  std::int64_t completed_ = 0;
+  double loss_ = 0;
+  std::int64_t samples_ = 0;
+  Counts staleness_, missed_;
+};
+
+}  // namespace tandem::ps

@@ -1,0 +1,146 @@
+// The part of Service for workers that do not wait for each other.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ps/service.h"
+
+namespace tandem::ps {
+
+// All of it is there before the first worker asks for its place.
+Status Service::make_copies() {
+  copies_ = {};
+  const std::size_t slice = config_.slice.end - config_.slice.begin;
+  TANDEM_ASSIGN(collective::Arena arena, collective::Arena::create());
+  copies_.arena = std::make_unique<collective::Arena>(std::move(arena));
+  TANDEM_ASSIGN(copies_.memory, copies_.arena->map(0, plan_->workers() * slice * sizeof(float)));
+  return {};
+}
+
+void Service::tell_progress(wire::PsBegun& begun) const {
+  if (!holding_->progress) return;
+  const TaskProgress& progress = *holding_->progress;
+  // Whoever has applied all tasks of a step, and no more, also has the state after it.
+  std::int64_t below = progress.from() * plan_->lanes;
+  for (const std::int64_t task : progress.complete()) {
+    if (task == below) {
+      ++below;
+    } else {
+      begun.add_done(task);
+    }
+  }
+  begun.set_done_below(below);
+  begun.set_begun_below(progress.begun_below());
+  const std::int64_t step = below / plan_->lanes;
+  if (step > progress.from() && progress.stands_after(step)) begun.add_steps(step);
+}
+
+// Goes on with the stretch that began after `step`, or begins the next one.
+Status Service::use_async(std::int64_t step) {
+  Holding& held = *holding_;
+  if (!held.progress)
+    held.progress.emplace(held.slice->step(), plan_->lanes, round_->pieces().size());
+  if (step != held.progress->from()) {
+    if (!held.progress->stands_after(step))
+      return Error(Code::kNotFound, fmt::format("the server does not stand after step {}", step));
+    held.progress.emplace(step, plan_->lanes, round_->pieces().size());
+    held.slice->stand_after(step);
+  }
+  dispenser_.reset();
+  arrivals_.emplace(*held.slice, *held.progress, round_->pieces(), plan_->lanes, *plan_->async,
+                    std::span(reinterpret_cast<float*>(copies_.memory.data()),
+                              copies_.memory.size() / sizeof(float)));
+  return {};
+}
+
+Status Service::push_async(PeerId peer, const Header& header, std::span<const std::byte> payload) {
+  const int worker = members_.at(peer).worker;
+  TANDEM_ASSIGN(const optim::Updated updated, arrivals_->apply(header, worker, floats_of(payload)));
+  if (updated == optim::Updated::kNotFinite) finite_ = false;
+  answer(peer, header.step, header.place);
+  return {};
+}
+
+void Service::answer(PeerId peer, std::int64_t task, std::size_t piece) {
+  out_.send(peer,
+            {.kind = Kind::kResult,
+             .code = static_cast<std::uint16_t>(finite_ ? 0 : 1),
+             .step = task + 1,
+             .place = piece},
+            bytes_of(arrivals_->answer(piece, members_.at(peer).worker)));
+}
+
+Status Service::pull(PeerId peer, const Header& header) {
+  if (!arrivals_ || header.step != -1) return unexpected(header);
+  for (std::size_t piece = 0; piece < arrivals_->pieces().size(); ++piece)
+    answer(peer, header.step, piece);
+  return {};
+}
+
+Status Service::stretch(PeerId peer, std::span<const std::byte> payload) {
+  wire::PsStretch message;
+  if (!message.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
+    return Error(Code::kCorrupt, "a worker's stretch is damaged");
+  const bool due = arrivals_ && is_last_ && members_.at(peer).worker == 0;
+  const std::int64_t from = message.from(), to = message.to();
+  if (!due || from != holding_->progress->from() || to < from ||
+      to - from > kMostTasks / plan_->lanes || message.staleness() < 0) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("a stretch of steps {} to {} makes no sense here", from, to));
+  }
+  std::vector<std::int64_t> done(message.done().begin(), message.done().end());
+  const std::int64_t below =
+      std::clamp(message.done_below(), from * plan_->lanes, to * plan_->lanes);
+  for (std::int64_t task = from * plan_->lanes; task < below; ++task) done.push_back(task);
+  Stretch stretch{.from = from, .to = to, .lanes = plan_->lanes, .begun = message.begun_below()};
+  if (message.has_staleness()) stretch.staleness = message.staleness();
+  dispenser_.emplace(stretch, done);
+  out_.send(peer, {.kind = Kind::kUsing, .step = from}, {});
+  return {};
+}
+
+Status Service::task(PeerId peer, const Header& header) {
+  if (!dispenser_ || header.place > std::uint64_t{1} << 40) return unexpected(header);
+  const int worker = members_.at(peer).worker;
+  // A worker whose loss is not a number says so itself.
+  const double loss = std::isfinite(header.number) ? header.number : 0;
+  if (header.step >= 0) {
+    TANDEM_TRY(
+        dispenser_->complete(worker, header.step, loss, static_cast<std::int64_t>(header.place)));
+  }
+  TANDEM_TRY(dispenser_->ask(worker));
+  dispenser_->end_soon(header.code);
+  hand_out();
+  return {};
+}
+
+void Service::hand_out() {
+  for (const Dispenser::Answer& answer : dispenser_->take_answers()) {
+    const auto to = std::find_if(members_.begin(), members_.end(), [&](const auto& each) {
+      return each.second.worker == answer.worker;
+    });
+    if (to == members_.end()) continue;  // Its end is about to be noticed.
+    if (answer.task >= 0) {
+      out_.send(to->first,
+                {.kind = Kind::kTask,
+                 .code = answer.pull ? kPullFirst : std::uint16_t{0},
+                 .step = answer.task,
+                 .place = static_cast<std::uint64_t>(dispenser_->below()),
+                 .number = dispenser_->loss(),
+                 .sequence = static_cast<std::uint64_t>(dispenser_->samples())},
+                {});
+      continue;
+    }
+    wire::PsStretchEnd end;
+    end.set_end(dispenser_->end());
+    end.set_wish(dispenser_->wish());
+    end.set_loss(dispenser_->loss());
+    end.set_samples(dispenser_->samples());
+    for (const std::uint64_t count : dispenser_->staleness().by_number()) end.add_staleness(count);
+    for (const std::uint64_t count : dispenser_->missed().by_number()) end.add_missed(count);
+    out_.send_text(to->first, {.kind = Kind::kStretchEnd}, end.SerializeAsString());
+  }
+}
+
+}  // namespace tandem::ps

@@ -1,0 +1,44 @@
+// How far the tasks of a stretch of steps (ps/dispenser.h) have come at a server, whose slice
+// travels in pieces. Outlives generations: a task that is computed again, because who computed it
+// died, is applied only where it was not. Bookkeeping only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tandem::ps {
+
+class TaskProgress {
+ public:
+  // No task has begun. The stretch begins after `from` steps.
+  TaskProgress(std::int64_t from, std::int64_t lanes, std::size_t pieces)
+      : from_(from), lanes_(lanes), pieces_(pieces) {}
+
+  std::int64_t from() const { return from_; }
+  // Whether the task can belong to the stretch.
+  bool has(std::int64_t task) const;
+  // How many of its pieces were applied. REQUIRES, also below: has(task).
+  std::size_t applied(std::int64_t task) const;
+  // One piece more is.
+  void apply(std::int64_t task);
+
+  // Tasks all of whose pieces were applied, in order.
+  std::vector<std::int64_t> complete() const;
+  // No task from this one on has begun.
+  std::int64_t begun_below() const {
+    return from_ * lanes_ + static_cast<std::int64_t>(applied_.size());
+  }
+  // Whether all tasks before `step` are complete, and no other has begun.
+  bool stands_after(std::int64_t step) const;
+
+ private:
+  std::size_t index(std::int64_t task) const;
+
+  std::int64_t from_;
+  std::int64_t lanes_;
+  std::size_t pieces_;
+  std::vector<std::uint32_t> applied_;  // By task, from the first of the stretch on.
+};
+
+}  // namespace tandem::ps
