@@ -42,6 +42,13 @@ Json to_json(const Event& event) {
   return json;
 }
 
+// Null where workers wait for each other.
+Json to_json(const std::vector<std::uint64_t>& staleness,
+             const std::vector<std::uint64_t>& missed) {
+  if (staleness.empty()) return nullptr;
+  return {{"steps", staleness}, {"updates", missed}};
+}
+
 }  // namespace
 
 std::string_view to_string(RunStatus status) {
@@ -83,6 +90,7 @@ std::string to_json(const Report& report) {
         {"workers", to_json(report.workers)},
         {"servers", to_json(report.servers)}}},
       {"bytes", {{"sent", to_json(report.sent)}, {"received", to_json(report.received)}}},
+      {"staleness", to_json(report.staleness, report.missed_updates)},
       {"events", events},
       {"job_hash", report.job_hash},
       {"base_directory", report.base_directory.string()},

@@ -68,6 +68,9 @@ struct Report {
   std::int64_t lanes = 1;
   Count workers, servers;
   Traffic sent, received;
+  // Where workers do not wait for each other: how often parameters were 0, 1, ... steps behind, and
+  // gradients missed 0, 1, ... updates of others.
+  std::vector<std::uint64_t> staleness, missed_updates;
   std::vector<Event> events;
 
   std::string job_hash;                  // XXH3-128 of job.toml.

@@ -42,6 +42,7 @@ Report blank_report(const RunRequest& request) {
   report.name = job.name;
   report.strategy = job.cluster.strategy;
   report.lanes = job.lanes();
+  report.exact = !job.is_async();
   if (job.has_servers()) report.servers = {job.cluster.servers, job.cluster.servers};
   report.job_hash = hash_hex(std::as_bytes(std::span(request.job_text)));
   report.base_directory = request.base_directory;
@@ -67,6 +68,9 @@ void add_work(Report& report, const Words& words, const std::optional<wire::Eval
     report.train_s = finished->train_s();
     report.weights_hash = finished->weights_hash();
     report.model = inside(directory, finished->model_path());
+    report.staleness.assign(finished->staleness().begin(), finished->staleness().end());
+    report.missed_updates.assign(finished->missed_updates().begin(),
+                                 finished->missed_updates().end());
     if (finished->has_eval()) {
       report.evaluation = evaluation_of(*finished);
     }

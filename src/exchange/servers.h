@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "exchange/exchange.h"
 #include "net/address.h"
 #include "optim/optimizer.h"
+#include "ps/arrivals.h"
 
 namespace tandem::exchange {
 
@@ -25,6 +27,8 @@ struct ServersConfig {
   // part of it (`optimizer_steps`) to give them.
   std::int64_t steps_done = 0;
   std::int64_t optimizer_steps = -1;
+  // Workers do not wait for each other (exchange/tasks.h); nothing: in step.
+  std::optional<ps::AsyncRule> async = {};
 };
 
 // Every worker of the group calls this with the same plan and steps_done. `parameters` are those

@@ -57,7 +57,11 @@ struct Cluster {
 
 // Strategy ps.
 struct Ps {
-  std::string consistency = "bsp";
+  std::string consistency = "bsp";   // bsp, ssp, asp.
+  std::int64_t staleness = 3;        // Steps; ssp.
+  std::string aggregate = "weighted";  // weighted, mean, sum.
+  std::string stale_lr = "same";     // same, lowered; ssp and asp.
+  double compensation = 0;           // Of delays; ssp and asp. 0: none.
   std::string transport = "auto";  // auto, tcp.
 };
 
@@ -78,6 +82,8 @@ struct Job {
   Checkpoint checkpoint;
 
   bool has_servers() const { return cluster.strategy == "ps"; }
+  // Whether workers wait for each other only now and then.
+  bool is_async() const { return has_servers() && ps.consistency != "bsp"; }
   std::int64_t lanes() const { return cluster.lanes > 0 ? cluster.lanes : cluster.workers; }
 };
 

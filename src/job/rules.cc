@@ -232,6 +232,14 @@ std::optional<Broken> servers_need_no_mpi(const Job& job) {
                 "use \"auto\", or strategy = \"allreduce\""};
 }
 
+std::optional<Broken> aggregate_needs_servers(const Job& job) {
+  if (job.has_servers() || job.ps.aggregate == "weighted") return std::nullopt;
+  return Broken{"ps.aggregate",
+                fmt::format("strategy `{}` knows only the mean over all samples",
+                            job.cluster.strategy),
+                "use \"weighted\", or strategy = \"ps\""};
+}
+
 std::optional<Broken> buckets_are_worth_a_message(const Job& job) {
   constexpr std::int64_t kLeast = 256;
   if (job.cluster.bucket_bytes == 0 || job.cluster.bucket_bytes >= kLeast) return std::nullopt;
@@ -275,6 +283,7 @@ std::vector<Rule> rules() {
       {{"cluster.max_workers", "cluster.workers", "cluster.lanes"}, most_workers_have_lanes},
       {{"cluster.lanes", "cluster.workers", "train.batch"}, lanes_share_a_batch},
       {{"cluster.engine", "cluster.strategy"}, servers_need_no_mpi},
+      {{"ps.aggregate", "cluster.strategy"}, aggregate_needs_servers},
       {{"cluster.bucket_bytes"}, buckets_are_worth_a_message},
   };
 }

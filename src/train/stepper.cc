@@ -20,6 +20,14 @@ namespace {
 // Behind the lanes' sums: how many workers have each wish but the first.
 constexpr std::size_t kWishFloats = 2;
 
+std::optional<ps::AsyncRule> async_rule(const job::Job& job) {
+  if (!job.is_async()) return std::nullopt;
+  return ps::AsyncRule{
+      .stale_lr =
+          job.ps.stale_lr == "lowered" ? ps::StaleRate::kLowered : ps::StaleRate::kKept,
+      .compensation = job.ps.compensation};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Stepper>> Stepper::create(const job::Job& job, model::Model& model,
@@ -40,6 +48,7 @@ Result<std::unique_ptr<Stepper>> Stepper::create(const job::Job& job, model::Mod
 void Stepper::leave() {
   trees_.clear();
   exchange_.reset();
+  tasks_.reset();
 }
 
 Status Stepper::join(collective::Group& group, Meeting meeting) {
@@ -57,7 +66,13 @@ Status Stepper::join(collective::Group& group, Meeting meeting) {
                                          .transport = transport_,
                                          .generation = meeting.servers.generation,
                                          .steps_done = meeting.steps_done,
-                                         .optimizer_steps = meeting.optimizer_steps};
+                                         .optimizer_steps = meeting.optimizer_steps,
+                                         .async = async_};
+    if (async_) {
+      TANDEM_ASSIGN(tasks_, exchange::Tasks::create(plan_, config, group, model_.parameters(),
+                                                    *optimizer_, deadline));
+      return {};
+    }
     TANDEM_ASSIGN(exchange_, exchange::make_servers(plan_, config, group, model_.parameters(),
                                                     *optimizer_, deadline));
   }
@@ -84,8 +99,10 @@ Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
       parameters_(static_cast<std::size_t>(model.blueprint().parameters)),
       tail_(parameters_ + static_cast<std::size_t>(model.blueprint().buffers)),
       wishes_(tail_ + static_cast<std::size_t>(all_lanes_) * kLaneSumFloats),
-      floats_(wishes_ + kWishFloats),
+      floats_(job.is_async() ? parameters_ : wishes_ + kWishFloats),
       transport_(job.ps.transport),
+      aggregate_(job.has_servers() ? aggregate_of(job.ps.aggregate) : Aggregate::kWeighted),
+      async_(async_rule(job)),
       plan_{{all_lanes_, floats_, make_buckets(parameters_, floats_, job.cluster.bucket_bytes),
              /*in_pieces=*/job.train.clip.value <= 0 && job.train.clip.norm <= 0, patience_},
             parameters_,
@@ -94,7 +111,7 @@ Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
             job.train.clip},
       model_(model),
       optimizer_(std::move(optimizer)),
-      told_sums_(floats_ - tail_),
+      told_sums_(wishes_ + kWishFloats - tail_),
       statistics_(tail_ - parameters_) {}
 
 Status Stepper::begin_step(std::int64_t step, double lr) {
@@ -105,6 +122,9 @@ Status Stepper::begin_step(std::int64_t step, double lr) {
 Status Stepper::run_lane(const data::Batch& batch, std::int64_t lane, std::int64_t step_samples) {
   LaneTree& tree = trees_[tree_];
   const std::span<float> memory = tree.next();
+  // Statistics are a mean whatever gradients are.
+  if (aggregate_ == Aggregate::kSum)
+    statistics_scale_ = 1.0F / static_cast<float>(std::min(all_lanes_, step_samples));
   const bool last = tree.is_last();
   model::LossSums sums;
   if (batch.size == 0) {
@@ -133,11 +153,17 @@ Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t 
     };
   }
   const auto begin = std::chrono::steady_clock::now();
-  auto sums = model_.forward_backward(batch, 1.0F / static_cast<float>(step_samples),
-                                      {seed_, step_, lane}, output);
+  auto sums =
+      model_.forward_backward(batch, scale_of(batch.size, step_samples), {seed_, step_, lane}, output);
   computed_ += std::chrono::steady_clock::now() - begin;
   ++computed_lanes_;
   return sums;
+}
+
+float Stepper::scale_of(std::int64_t samples, std::int64_t step_samples) {
+  if (aggregate_ == Aggregate::kWeighted) return 1.0F / static_cast<float>(step_samples);
+  const double share = share_of(aggregate_, samples, step_samples, all_lanes_);
+  return static_cast<float>(share / static_cast<double>(samples));
 }
 
 double Stepper::take_lane_seconds() {
@@ -192,11 +218,17 @@ StepOutcome Stepper::read_tail() {
 
 void Stepper::update_statistics() {
   exchange_->take({parameters_, tail_}, statistics_);
+  if (statistics_scale_ != 1) {
+    for (float& value : statistics_) value *= statistics_scale_;
+  }
+  update_buffers(statistics_);
+}
+
+void Stepper::update_buffers(std::span<const float> statistics) {
   for (const optim::Range& range : live_buffers_) {
     const auto begin = static_cast<std::size_t>(range.begin);
     const auto count = static_cast<std::size_t>(range.end - range.begin);
-    model::update_buffers(model_.buffers().subspan(begin, count),
-                          std::span<const float>(statistics_).subspan(begin, count));
+    model::update_buffers(model_.buffers().subspan(begin, count), statistics.subspan(begin, count));
   }
 }
 
@@ -216,10 +248,12 @@ Result<StepOutcome> Stepper::finish_step() {
 }
 
 Status Stepper::fetch_state(std::int64_t steps_done) {
+  if (tasks_) return tasks_->fetch_state(steps_done, collective::deadline_after(patience_));
   return exchange_->fetch_state(steps_done, collective::deadline_after(patience_));
 }
 
 collective::Traffic Stepper::traffic() const {
+  if (tasks_) return tasks_->traffic();
   return exchange_ == nullptr ? collective::Traffic() : exchange_->traffic();
 }
 

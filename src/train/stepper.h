@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,10 +15,12 @@
 #include "collective/group.h"
 #include "data/dataset.h"
 #include "exchange/exchange.h"
+#include "exchange/tasks.h"
 #include "job/job.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
 #include "optim/range.h"
+#include "train/aggregate.h"
 #include "train/lane_tree.h"
 #include "train/places.h"
 #include "train/recipe.h"
@@ -59,6 +62,14 @@ class Stepper {
   void leave();
   Status join(collective::Group& group, Meeting meeting = {});
 
+  // Where workers do not wait for each other there are no steps, but tasks (train/task_runner.h).
+  // REQUIRES: the job is so, and join() was called.
+  exchange::Tasks& tasks() { return *tasks_; }
+  // In the order in which they become ready; the last is behind the parameters.
+  std::span<const collective::Bucket> buckets() const { return plan_.reduce.buckets; }
+  // Running statistics take in those of a batch.
+  void update_buffers(std::span<const float> statistics);
+
   // The lanes that this worker computes.
   collective::LaneRange lanes() const { return hosted_; }
   // Seconds that forward and backward of a lane took on average since the last call; 0: there was
@@ -92,6 +103,7 @@ class Stepper {
 
   Result<model::LossSums> compute(const data::Batch& batch, std::int64_t lane,
                                   std::int64_t step_samples, std::span<float> memory);
+  float scale_of(std::int64_t samples, std::int64_t step_samples);
   void part_ready(std::size_t begin, std::size_t end);
   void tail_ready(std::int64_t lane, const model::LossSums& sums, std::span<float> memory);
   StepOutcome read_tail();
@@ -107,6 +119,8 @@ class Stepper {
   // The vector that is summed: gradients, statistics, then what the lanes tell.
   const std::size_t parameters_, tail_, wishes_, floats_;
   const std::string transport_;
+  const Aggregate aggregate_;
+  const std::optional<ps::AsyncRule> async_;
   exchange::Plan plan_;
 
   model::Model& model_;
@@ -114,6 +128,7 @@ class Stepper {
   // Of the group that it is in.
   collective::LaneRange hosted_;
   std::unique_ptr<exchange::Exchange> exchange_;
+  std::unique_ptr<exchange::Tasks> tasks_;  // Instead of it.
   std::vector<LaneTree> trees_;  // One for each partial sum.
   std::vector<float> told_sums_, statistics_;
   Wish wish_ = Wish::kGoOn;
@@ -126,6 +141,7 @@ class Stepper {
   std::size_t final_from_ = 0;  // Gradients from here on are complete.
   std::size_t told_ = 0;        // Buckets that the exchange was told of.
   Status told_status_;          // What it said.
+  float statistics_scale_ = 1;  // What the sum of the lanes' statistics is to be multiplied by.
 };
 
 }  // namespace tandem::train

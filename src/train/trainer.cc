@@ -25,6 +25,7 @@
 #include "train/saved_model.h"
 #include "train/standing.h"
 #include "train/stepper.h"
+#include "train/task_runner.h"
 #include "train/voice.h"
 
 namespace tandem::train {
@@ -40,6 +41,22 @@ double seconds_since(Clock::time_point begin) {
 bool is_about_others(const Error& error) {
   return error.code() == Code::kPeerLost || error.code() == Code::kTimeout;
 }
+
+// How often parameters were 0, 1, ... steps behind, and gradients missed 0, 1, ... updates.
+struct Staleness {
+  std::vector<std::uint64_t> steps, updates;
+
+  void add(const StretchOutcome& stretch) {
+    add(stretch.staleness, steps);
+    add(stretch.missed, updates);
+  }
+
+ private:
+  static void add(const std::vector<std::uint64_t>& counts, std::vector<std::uint64_t>& to) {
+    to.resize(std::max(to.size(), counts.size()));
+    for (std::size_t i = 0; i < counts.size(); ++i) to[i] += counts[i];
+  }
+};
 
 class Training {
  public:
@@ -91,7 +108,7 @@ class Training {
     verdict_.reset();
     first_step_ = course_.step;
     placed_ = false;
-    TANDEM_TRY(train_steps());
+    TANDEM_TRY(job_.is_async() ? train_stretches() : train_steps());
     if (regroups_) return End::kOfGroup;
     TANDEM_TRY(finish());
     return End::kOfTraining;
@@ -296,6 +313,89 @@ class Training {
     return {};
   }
 
+  // As train_steps(), for workers that do not wait for each other between two meetings.
+  Status train_stretches() {
+    const data::Sampler sampler(parts_.train->size(), job_.train.batch, job_.lanes(),
+                                job_.train.seed);
+    TaskRunner runner(job_, *model_, *parts_.train, sampler, *stepper_, *group_);
+    for (;;) {
+      if (is_epoch_to_judge()) TANDEM_TRY(evaluate_epoch());
+      if (is_to_decide()) TANDEM_TRY(decide({}));
+      TANDEM_TRY(checkpoint_if_due());
+      TANDEM_TRY(displaced_);
+      if (stopping() || has_ended()) break;
+      if (regroups_) return {};
+      TANDEM_TRY(one_stretch(runner, sampler));
+    }
+    report_placed();
+    return {};
+  }
+
+  // Where workers meet next: the end of an epoch, a checkpoint, the end.
+  std::int64_t next_meeting() const {
+    std::int64_t to = std::min(length_.total_steps, (course_.step / length_.steps_per_epoch + 1) *
+                                                        length_.steps_per_epoch);
+    if (job_.checkpoint.keep > 0 && job_.checkpoint.every_steps > 0)
+      to = std::min(to, course_.step + job_.checkpoint.every_steps);
+    return to;
+  }
+
+  Status one_stretch(TaskRunner& runner, const data::Sampler& sampler) {
+    const Clock::time_point begin = Clock::now();
+    Clock::time_point last_report = begin;
+    Course shown = course_;  // What is reported meanwhile.
+    double told_loss = 0;
+    std::int64_t told_samples = 0;
+    const auto add_loss = [&](Course& to, double loss, std::int64_t samples) {
+      if (samples <= told_samples) return false;
+      to.loss_sum = (loss - told_loss) / static_cast<double>(samples - told_samples);
+      to.loss_steps = 1;
+      told_loss = loss;
+      told_samples = samples;
+      return true;
+    };
+    const TaskRunner::Hooks hooks{
+        .wish =
+            [&] {
+              if (stop_) return TaskRunner::Wish::kStop;
+              if (wants_regroup()) return TaskRunner::Wish::kRegroup;
+              const bool pauses = checkpointer_ && checkpointer_->is_due(shown.step) &&
+                                  shown.step > course_.step;
+              return pauses ? TaskRunner::Wish::kPause : TaskRunner::Wish::kGoOn;
+            },
+        .lr =
+            [this](std::int64_t step) {
+              lr_ = course_.schedule.lr_at(step);
+              return lr_;
+            },
+        .progress =
+            [&](const ps::TaskGiven& given) {
+              if (given.samples > 0) report_placed();
+              shown.step = given.below / job_.lanes();
+              shown.samples = course_.samples + given.samples;
+              shown.train_s = course_.train_s + seconds_since(begin);
+              if (seconds_since(last_report) >= job_.train.report_every_s &&
+                  add_loss(shown, given.loss, given.samples)) {
+                voice_.say(progress_message(shown, length_, lr_, 0, 0));
+                last_report = Clock::now();
+              }
+              voice_.beat();
+            }};
+    TANDEM_ASSIGN(const StretchOutcome outcome,
+                  runner.run(course_.step, next_meeting(), hooks));
+    stopped_ |= outcome.stops;
+    regroups_ |= outcome.regroups;
+    if (outcome.step > course_.step) verdict_.reset();
+    for (; course_.step < outcome.step; ++course_.step) {
+      course_.samples += sampler.step_samples(course_.step / length_.steps_per_epoch,
+                                              course_.step % length_.steps_per_epoch);
+    }
+    course_.train_s += seconds_since(begin);
+    staleness_.add(outcome);
+    if (add_loss(course_, outcome.loss, outcome.samples)) report_progress();
+    return {};
+  }
+
   Status one_step(data::Loader& loader, const data::Sampler& sampler) {
     const Clock::time_point begin = Clock::now();
     const std::int64_t epoch = course_.step / length_.steps_per_epoch;
@@ -450,6 +550,8 @@ class Training {
     finished.set_bytes_sent(traffic_.sent);
     finished.set_bytes_received(traffic_.received);
     finished.set_engine(std::string(group_->engine()));
+    for (const std::uint64_t count : staleness_.steps) finished.add_staleness(count);
+    for (const std::uint64_t count : staleness_.updates) finished.add_missed_updates(count);
     finished.set_model_path((request_.run_directory / checkpoint::kModelFileName).string());
     voice_.say(message);
     return {};
@@ -510,6 +612,7 @@ class Training {
   bool copied_ = false, placed_ = false;
   std::int64_t first_step_ = 0;
 
+  Staleness staleness_;  // Since this worker began.
   double lr_ = 0, grad_norm_ = 0;
   Clock::time_point last_look_ = Clock::now();
 };

@@ -1,0 +1,93 @@
+#include "exchange/server_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::exchange {
+namespace {
+
+ps::Plan plan_for(const Plan& plan, const ServersConfig& config, int workers) {
+  ps::Plan made;
+  made.generation = config.generation;
+  made.floats = plan.reduce.floats;
+  made.parameters = plan.parameters;
+  made.buckets = plan.reduce.buckets;
+  made.trainable = plan.trainable;
+  made.optimizer = plan.optimizer;
+  made.clip = plan.clip;
+  made.lanes = plan.reduce.lanes;
+  made.ends = collective::ends_of(plan.reduce, workers);
+  made.async = config.async;
+  // Workers that do not wait for each other clip what they push.
+  if (made.async) made.clip.norm = 0;
+  return made;
+}
+
+}  // namespace
+
+Result<ServerLink> ServerLink::connect(const Plan& plan, const ServersConfig& config,
+                                       collective::Group& group, std::span<float> parameters,
+                                       optim::Optimizer& optimizer, Deadline deadline) {
+  TANDEM_ASSIGN(auto client, ps::Client::connect(
+                                 {.servers = config.servers,
+                                  .token = config.token,
+                                  .plan = plan_for(plan, config, group.size()),
+                                  .worker = group.rank(),
+                                  .name = group.membership().name(group.rank()),
+                                  .sharing = config.transport == "tcp" ? ps::Sharing::kNever
+                                                                       : ps::Sharing::kWhereItCan},
+                                 deadline));
+  ServerLink link(std::move(client), optimizer);
+  if (group.rank() == 0) TANDEM_TRY(link.prepare(config, parameters, deadline));
+  TANDEM_TRY(group.barrier(deadline));
+  return link;
+}
+
+Status ServerLink::prepare(const ServersConfig& config, std::span<float> parameters,
+                           Deadline deadline) {
+  const std::int64_t steps = config.steps_done;
+  if (client_->all_have(steps)) return client_->use(steps, deadline);
+  if (client_->can_fetch(steps)) {
+    TANDEM_TRY(client_->fetch(steps, arrays(parameters), deadline));
+  } else if (config.optimizer_steps != steps && !optimizer_->state().empty()) {
+    return Error(Code::kNotFound,
+                 fmt::format("no server has the optimizer's state after step {} any more; go back "
+                             "to a checkpoint with `tandem resume`",
+                             steps));
+  }
+  return client_->load(steps, arrays(parameters), deadline);
+}
+
+// The parameters, then the optimizer's state.
+ps::Arrays ServerLink::arrays(std::span<float> parameters) {
+  ps::Arrays all{parameters};
+  for (const optim::StateTensor& tensor : optimizer_->state()) all.push_back(tensor.values);
+  return all;
+}
+
+Status ServerLink::fetch_state(std::int64_t steps_done, Deadline deadline) {
+  TANDEM_TRY(client_->fetch(steps_done, arrays({}), deadline));
+  optimizer_->set_steps(steps_done);
+  return {};
+}
+
+void ServerLink::copy(Bucket at, std::span<float> to) const {
+  while (at.begin < at.end) {
+    const std::span<const float> piece = client_->result(at);
+    std::copy(piece.begin(), piece.end(), to.begin());
+    to = to.subspan(piece.size());
+    at.begin += piece.size();
+  }
+}
+
+void ServerLink::copy_trained(std::span<const optim::Range> trainable,
+                              std::span<float> parameters) const {
+  for (const optim::Range& range : trainable) {
+    const Bucket at{static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.end)};
+    copy(at, parameters.subspan(at.begin, at.end - at.begin));
+  }
+}
+
+}  // namespace tandem::exchange

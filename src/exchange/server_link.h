@@ -1,0 +1,46 @@
+// What every exchange through parameter servers does: connects to them, sees to it that they have the
+// state from which training goes on, and takes state back from them. Belongs to one thread.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+#include "collective/group.h"
+#include "exchange/exchange.h"
+#include "exchange/servers.h"
+#include "optim/optimizer.h"
+#include "ps/client.h"
+
+namespace tandem::exchange {
+
+class ServerLink {
+ public:
+  // Every worker of the group calls this with the same plan; the first sees to it that the servers
+  // have the state, while the others wait. The optimizer must outlive it. As make_servers().
+  static Result<ServerLink> connect(const Plan& plan, const ServersConfig& config,
+                                    collective::Group& group, std::span<float> parameters,
+                                    optim::Optimizer& optimizer, Deadline deadline);
+
+  ps::Client& client() { return *client_; }
+  const ps::Client& client() const { return *client_; }
+
+  // As Exchange::fetch_state().
+  Status fetch_state(std::int64_t steps_done, Deadline deadline);
+  // Copies results.
+  void copy(Bucket at, std::span<float> to) const;
+  // All that are trained, into the parameters.
+  void copy_trained(std::span<const optim::Range> trainable, std::span<float> parameters) const;
+
+ private:
+  ServerLink(std::unique_ptr<ps::Client> client, optim::Optimizer& optimizer)
+      : client_(std::move(client)), optimizer_(&optimizer) {}
+
+  Status prepare(const ServersConfig& config, std::span<float> parameters, Deadline deadline);
+  ps::Arrays arrays(std::span<float> parameters);
+
+  std::unique_ptr<ps::Client> client_;
+  optim::Optimizer* optimizer_;
+};
+
+}  // namespace tandem::exchange

@@ -1,0 +1,73 @@
+// The exchange of workers that do not wait for each other: each gets tasks, a lane of a step at a
+// time, pushes what it computed to the parameter servers, and goes on with the parameters that
+// these have by then. A stretch of steps is computed so; before and after it all workers stand at
+// the same step, and servers and workers have the same parameters.
+//
+// After an error the stretch is as far as it came, the servers remember how far, and the next group
+// goes on with it. Belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/result.h"
+#include "collective/group.h"
+#include "exchange/exchange.h"
+#include "exchange/server_link.h"
+#include "exchange/servers.h"
+#include "optim/optimizer.h"
+#include "ps/client.h"
+
+namespace tandem::exchange {
+
+class Tasks {
+ public:
+  // Every worker of the group calls this with the same plan and configuration. All must outlive it.
+  // The plan's vector holds parameters only.
+  static Result<std::unique_ptr<Tasks>> create(const Plan& plan, const ServersConfig& config,
+                                               collective::Group& group,
+                                               std::span<float> parameters,
+                                               optim::Optimizer& optimizer, Deadline deadline);
+
+  // Every worker calls these three together. Steps [from, to) are computed, or fewer; a task's
+  // parameters are at most `staleness` steps behind. The parameters become the servers'.
+  Status begin_stretch(std::int64_t from, std::int64_t to, std::optional<std::int64_t> staleness,
+                       Deadline deadline);
+  // After next() told of the end: all stand after `step`.
+  Status end_stretch(std::int64_t step, Deadline deadline);
+
+  // Tells what was done, and waits for what is to be done. The parameters are new enough for it.
+  Result<ps::TaskGiven> next(const ps::TaskDone& done, Deadline deadline);
+  // A task: begin(), gradient() is written and told of by ready(), then finish(), after which the
+  // parameters are what the servers have.
+  void begin(std::int64_t task, double lr) { client_.begin(task, lr); }
+  std::span<float> gradient() { return client_.partial(0); }
+  Status ready(std::size_t buckets) { return client_.ready(buckets); }
+  // kDiverged when a parameter is no longer finite.
+  Status finish(Deadline deadline);
+
+  Status fetch_state(std::int64_t steps_done, Deadline deadline) {
+    return link_.fetch_state(steps_done, deadline);
+  }
+  collective::Traffic traffic() const { return client_.traffic(); }
+
+ private:
+  Tasks(const Plan& plan, ServerLink link, collective::Group& group, std::span<float> parameters)
+      : plan_(plan),
+        link_(std::move(link)),
+        client_(link_.client()),
+        group_(group),
+        parameters_(parameters) {}
+
+  Status pull(Deadline deadline);
+
+  const Plan& plan_;
+  ServerLink link_;
+  ps::Client& client_;
+  collective::Group& group_;
+  const std::span<float> parameters_;
+};
+
+}  // namespace tandem::exchange
