@@ -76,6 +76,7 @@ std::string to_json(const Report& report) {
       {"steps", report.steps},
       {"epochs", report.epochs},
       {"samples", report.samples},
+      {"dropped_samples", report.dropped_samples},
       {"wall_s", report.wall_s},
       {"train_s", report.train_s},
       {"samples_per_s", report.samples_per_s()},

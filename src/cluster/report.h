@@ -71,6 +71,7 @@ struct Report {
   // Where workers do not wait for each other: how often parameters were 0, 1, ... steps behind, and
   // gradients missed 0, 1, ... updates of others.
   std::vector<std::uint64_t> staleness, missed_updates;
+  std::int64_t dropped_samples = 0;  // Of lanes that came too late for a quorum.
   std::vector<Event> events;
 
   std::string job_hash;                  // XXH3-128 of job.toml.

@@ -1,5 +1,5 @@
-// What every exchange through parameter servers does: connects to them, sees to it that they have the
-// state from which training goes on, and takes state back from them. Belongs to one thread.
+// What every exchange through parameter servers does: connects to them, sees to it that they have
+// the state from which training goes on, and takes state back from them. Belongs to one thread.
 #pragma once
 
 #include <memory>

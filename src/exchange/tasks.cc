@@ -12,9 +12,8 @@ Result<std::unique_ptr<Tasks>> Tasks::create(const Plan& plan, const ServersConf
   return std::unique_ptr<Tasks>(new Tasks(plan, std::move(link), group, parameters));
 }
 
-Status Tasks::begin_stretch(std::int64_t from, std::int64_t to,
-                            std::optional<std::int64_t> staleness, Deadline deadline) {
-  if (group_.rank() == 0) TANDEM_TRY(client_.begin_stretch(from, to, staleness, deadline));
+Status Tasks::begin_stretch(const ps::StretchPlan& stretch, Deadline deadline) {
+  if (group_.rank() == 0) TANDEM_TRY(client_.begin_stretch(stretch, deadline));
   TANDEM_TRY(group_.barrier(deadline));
   return pull(deadline);
 }

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "base/result.h"
@@ -31,10 +30,9 @@ class Tasks {
                                                std::span<float> parameters,
                                                optim::Optimizer& optimizer, Deadline deadline);
 
-  // Every worker calls these three together. Steps [from, to) are computed, or fewer; a task's
-  // parameters are at most `staleness` steps behind. The parameters become the servers'.
-  Status begin_stretch(std::int64_t from, std::int64_t to, std::optional<std::int64_t> staleness,
-                       Deadline deadline);
+  // Every worker calls this and end_stretch() together. The stretch's steps are computed, or fewer.
+  // The parameters become the servers'.
+  Status begin_stretch(const ps::StretchPlan& stretch, Deadline deadline);
   // After next() told of the end: all stand after `step`.
   Status end_stretch(std::int64_t step, Deadline deadline);
 
@@ -42,7 +40,9 @@ class Tasks {
   Result<ps::TaskGiven> next(const ps::TaskDone& done, Deadline deadline);
   // A task: begin(), gradient() is written and told of by ready(), then finish(), after which the
   // parameters are what the servers have.
-  void begin(std::int64_t task, double lr) { client_.begin(task, lr); }
+  void begin(std::int64_t task, double lr, std::int64_t samples) {
+    client_.begin(task, lr, static_cast<std::uint64_t>(samples));
+  }
   std::span<float> gradient() { return client_.partial(0); }
   Status ready(std::size_t buckets) { return client_.ready(buckets); }
   // kDiverged when a parameter is no longer finite.

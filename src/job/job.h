@@ -57,12 +57,13 @@ struct Cluster {
 
 // Strategy ps.
 struct Ps {
-  std::string consistency = "bsp";   // bsp, ssp, asp.
-  std::int64_t staleness = 3;        // Steps; ssp.
+  std::string consistency = "bsp";     // bsp, ssp, asp.
+  std::int64_t staleness = 3;          // Steps; ssp.
+  double quorum = 1;                   // Of a step's lanes; bsp.
   std::string aggregate = "weighted";  // weighted, mean, sum.
-  std::string stale_lr = "same";     // same, lowered; ssp and asp.
-  double compensation = 0;           // Of delays; ssp and asp. 0: none.
-  std::string transport = "auto";  // auto, tcp.
+  std::string stale_lr = "same";       // same, lowered; ssp and asp.
+  double compensation = 0;             // Of delays; ssp and asp. 0: none.
+  std::string transport = "auto";      // auto, tcp.
 };
 
 struct Checkpoint {
@@ -83,7 +84,7 @@ struct Job {
 
   bool has_servers() const { return cluster.strategy == "ps"; }
   // Whether workers wait for each other only now and then.
-  bool is_async() const { return has_servers() && ps.consistency != "bsp"; }
+  bool is_async() const { return has_servers() && (ps.consistency != "bsp" || ps.quorum < 1); }
   std::int64_t lanes() const { return cluster.lanes > 0 ? cluster.lanes : cluster.workers; }
 };
 

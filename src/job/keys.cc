@@ -339,9 +339,17 @@ std::vector<Key> ps_keys() {
                  {"asp", "for nothing"}}},
       {.path = "ps.staleness",
        .field = ps<&Ps::staleness>(),
-       .meaning = "With `ssp`: by how many steps the parameters that a gradient is computed with may "
-                  "be behind.",
+       .meaning =
+           "With `ssp`: by how many steps the parameters that a gradient is computed with may "
+           "be behind.",
        .range = from_to(0, 1'000'000)},
+      {.path = "ps.quorum",
+       .field = ps<&Ps::quorum>(),
+       .meaning =
+           "With `bsp`: a step is over when this fraction of its lanes is there. The mean is then "
+           "that of their samples; lanes that come later are dropped, so a slow worker does not "
+           "hold up the others. 1: all of them, with the bits of an all-reduce.",
+       .range = from_to(0.01, 1)},
       {.path = "ps.aggregate",
        .field = ps<&Ps::aggregate>(),
        .meaning = "What the gradients of a step's lanes count, with strategy `ps`.",

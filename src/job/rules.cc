@@ -234,10 +234,23 @@ std::optional<Broken> servers_need_no_mpi(const Job& job) {
 
 std::optional<Broken> aggregate_needs_servers(const Job& job) {
   if (job.has_servers() || job.ps.aggregate == "weighted") return std::nullopt;
-  return Broken{"ps.aggregate",
-                fmt::format("strategy `{}` knows only the mean over all samples",
-                            job.cluster.strategy),
-                "use \"weighted\", or strategy = \"ps\""};
+  return Broken{
+      "ps.aggregate",
+      fmt::format("strategy `{}` knows only the mean over all samples", job.cluster.strategy),
+      "use \"weighted\", or strategy = \"ps\""};
+}
+
+std::optional<Broken> quorum_needs_bsp(const Job& job) {
+  if (job.ps.quorum == 1) return std::nullopt;
+  if (job.ps.consistency != "bsp") {
+    return Broken{"ps.quorum", fmt::format("`{}` waits for no quorum", job.ps.consistency),
+                  "use 1, or consistency = \"bsp\""};
+  }
+  if (job.ps.aggregate != "weighted") {
+    return Broken{"ps.quorum", "a quorum's gradients are weighted by their samples",
+                  "use 1, or aggregate = \"weighted\""};
+  }
+  return std::nullopt;
 }
 
 std::optional<Broken> buckets_are_worth_a_message(const Job& job) {
@@ -284,6 +297,7 @@ std::vector<Rule> rules() {
       {{"cluster.lanes", "cluster.workers", "train.batch"}, lanes_share_a_batch},
       {{"cluster.engine", "cluster.strategy"}, servers_need_no_mpi},
       {{"ps.aggregate", "cluster.strategy"}, aggregate_needs_servers},
+      {{"ps.quorum", "ps.consistency", "ps.aggregate"}, quorum_needs_bsp},
       {{"cluster.bucket_bytes"}, buckets_are_worth_a_message},
   };
 }

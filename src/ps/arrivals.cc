@@ -31,6 +31,7 @@ Arrivals::Arrivals(DenseSlice& slice, TaskProgress& progress, std::vector<Piece>
       workers_(slice.size() == 0 ? 0 : copies.size() / slice.size()),
       updates_(pieces_.size()),
       scratch_(kPart) {
+  if (collects()) collected_.resize(static_cast<std::size_t>(lanes));
   for (Worker& worker : workers_) worker.seen.assign(pieces_.size(), kNever);
 }
 
@@ -49,7 +50,10 @@ Status Arrivals::check(const Header& push, int worker) const {
     return wrong(fmt::format("piece {} of task {} where piece {} of {} is due", push.place,
                              push.step, due, pieces_.size()));
   }
-  if (const std::size_t applied = progress_.applied(push.step); push.place > applied)
+  if (collects() && push.step / lanes_ > progress_.open_step())
+    return wrong(
+        fmt::format("task {} before step {} is closed", push.step, push.step / lanes_ - 1));
+  if (const std::size_t applied = progress_.applied(push.step); !collects() && push.place > applied)
     return wrong(
         fmt::format("piece {} of task {} before piece {}", push.place, push.step, applied));
   const Piece& piece = pieces_[push.place];
@@ -78,6 +82,10 @@ Result<optim::Updated> Arrivals::apply(const Header& push, int worker,
   Worker& known = workers_[static_cast<std::size_t>(worker)];
   known.task = push.step;
   known.next = push.place + 1;
+  if (collects()) {
+    collect(push, at, gradient);
+    return optim::Updated::kFinite;
+  }
   if (push.place < progress_.applied(push.step)) return optim::Updated::kFinite;
   progress_.apply(push.step);
 
@@ -104,6 +112,55 @@ Result<optim::Updated> Arrivals::apply(const Header& push, int worker,
       result = optim::Updated::kNotFinite;
   }
   ++updates_[push.place];
+  return result;
+}
+
+void Arrivals::collect(const Header& push, const Bucket& at, std::span<const float> gradient) {
+  if (push.step / lanes_ < progress_.open_step()) return;  // Too late.
+  Collected& lane = collected_[static_cast<std::size_t>(push.step % lanes_)];
+  lane.gradient.resize(slice_.size());
+  std::copy(gradient.begin(), gradient.end(),
+            lane.gradient.begin() + static_cast<std::ptrdiff_t>(at.begin));
+  lane.pieces = push.place + 1;
+  lane.lr = push.number;
+  lane.samples = push.sequence;
+}
+
+Result<optim::Updated> Arrivals::close(std::int64_t step, std::span<const std::int64_t> lanes) {
+  const auto wrong = [&] {
+    return Error(
+        Code::kInvalidArgument,
+        fmt::format("step {} cannot be closed while step {} is open", step, progress_.open_step()));
+  };
+  if (!collects() || step < progress_.from() || step > progress_.open_step()) return wrong();
+  if (step < progress_.open_step()) return optim::Updated::kFinite;
+  std::uint64_t samples = 0;
+  double lr = 0;
+  for (const std::int64_t lane : lanes) {
+    if (lane < 0 || lane >= lanes_) return wrong();
+    const Collected& each = collected_[static_cast<std::size_t>(lane)];
+    if (each.pieces != pieces_.size()) return wrong();
+    samples += each.samples;
+    lr = std::max(lr, each.lr);  // Empty lanes have none.
+  }
+  slice_.begin_arrival(lr, step);
+  optim::Updated result = optim::Updated::kFinite;
+  for (std::size_t begin = 0; begin < slice_.size() && samples > 0; begin += kPart) {
+    const std::size_t count = std::min(kPart, slice_.size() - begin);
+    const std::span<float> sum = std::span(scratch_).first(count);
+    std::fill(sum.begin(), sum.end(), 0.0F);
+    for (const std::int64_t lane : lanes) {
+      const Collected& each = collected_[static_cast<std::size_t>(lane)];
+      const auto weight =
+          static_cast<float>(static_cast<double>(each.samples) / static_cast<double>(samples));
+      for (std::size_t i = 0; i < count; ++i) sum[i] += weight * each.gradient[begin + i];
+    }
+    if (slice_.apply_arrival({begin, begin + count}, sum) == optim::Updated::kNotFinite)
+      result = optim::Updated::kNotFinite;
+  }
+  for (Collected& each : collected_) each.pieces = 0;
+  progress_.apply_step();
+  for (std::uint64_t& updates : updates_) ++updates;
   return result;
 }
 

@@ -8,6 +8,10 @@
 // worth of updates that others made since the worker was answered last; with `compensation` the
 // gradient is corrected for what they changed: g + c g g (w - w_then), element by element.
 //
+// Where gradients are collected instead, pushes are kept, one for each lane of the step, until the
+// step is closed: then the mean over the samples of the lanes that count is applied. What comes
+// later for it is dropped.
+//
 // Arithmetic and bookkeeping only. Belongs to one thread.
 #pragma once
 
@@ -25,10 +29,12 @@
 namespace tandem::ps {
 
 enum class StaleRate : std::uint8_t { kKept, kLowered };
+enum class Applying : std::uint8_t { kAtOnce, kWhenClosed };
 
 struct AsyncRule {
   StaleRate stale_lr = StaleRate::kKept;
   double compensation = 0;
+  Applying applying = Applying::kAtOnce;
 };
 
 class Arrivals {
@@ -45,6 +51,9 @@ class Arrivals {
   // Applies it, unless that was done before. kDiverged, changing nothing, when a gradient is not a
   // finite number. REQUIRES: check() said yes.
   Result<optim::Updated> apply(const Header& push, int worker, std::span<const float> gradient);
+  // Where gradients are collected: these lanes of a step count. Does nothing for steps that are
+  // closed already. kInvalidArgument when the lanes did not all come, or the step is not the next.
+  Result<optim::Updated> close(std::int64_t step, std::span<const std::int64_t> lanes);
   // What the piece is now. Stays as it is until the worker's next push or answer of the piece.
   std::span<const float> answer(std::size_t piece, int worker);
 
@@ -55,6 +64,16 @@ class Arrivals {
     std::vector<std::uint64_t> seen;  // Updates of each piece when it was answered.
   };
 
+  // What a lane pushed in the step that is not yet closed.
+  struct Collected {
+    std::size_t pieces = 0;
+    double lr = 0;
+    std::uint64_t samples = 0;
+    std::vector<float> gradient;
+  };
+
+  bool collects() const { return rule_.applying == Applying::kWhenClosed; }
+  void collect(const Header& push, const Bucket& at, std::span<const float> gradient);
   std::span<float> copy_of(std::size_t piece, int worker) const;
 
   DenseSlice& slice_;
@@ -66,6 +85,7 @@ class Arrivals {
   std::vector<Worker> workers_;
   std::vector<std::uint64_t> updates_;  // By piece, in this generation.
   std::vector<float> scratch_;
+  std::vector<Collected> collected_;  // By lane.
 };
 
 }  // namespace tandem::ps

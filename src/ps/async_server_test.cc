@@ -112,7 +112,7 @@ class Generation {
     const Status ready = loads ? client.load(from, {zeros}, deadline_after(seconds(20)))
                                : client.use(from, deadline_after(seconds(20)));
     EXPECT_TRUE(ready.ok()) << ready.error().message();
-    EXPECT_TRUE(client.begin_stretch(from, to, staleness, deadline_after(seconds(20))).ok());
+    EXPECT_TRUE(client.begin_stretch({from, to, staleness}, deadline_after(seconds(20))).ok());
   }
 
   Result<TaskGiven> work(Client& client, int worker, const Death& death) {

@@ -170,9 +170,10 @@ Status Client::use(std::int64_t step, Deadline deadline) {
       "go on from a state", deadline);
 }
 
-void Client::begin(std::int64_t steps_done, double lr) {
+void Client::begin(std::int64_t steps_done, double lr, std::uint64_t samples) {
   now_.step = steps_done;
   now_.lr = lr;
+  now_.samples = samples;
   now_.buckets_ready = 0;
   now_.norm = 0;
   now_.is_finite = true;

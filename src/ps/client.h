@@ -38,6 +38,13 @@ struct ClientConfig {
   Sharing sharing = Sharing::kWhereItCan;
 };
 
+// Steps that workers compute without waiting for each other (ps/dispenser.h).
+struct StretchPlan {
+  std::int64_t from = 0, to = 0;
+  std::optional<std::int64_t> staleness = {};
+  std::int64_t quorum = 0;
+};
+
 // A task that a worker has done (ps/dispenser.h), or none, and what it wishes.
 struct TaskDone {
   std::int64_t task = -1;
@@ -82,8 +89,8 @@ class Client {
   std::size_t partials() const { return now_.partials.size(); }
   std::span<float> partial(std::size_t index) { return now_.partials[index].memory; }
 
-  // The step after `steps_done` begins.
-  void begin(std::int64_t steps_done, double lr);
+  // The step after `steps_done` begins; or a task, of so many samples.
+  void begin(std::int64_t steps_done, double lr, std::uint64_t samples = 0);
   // The next `count` buckets are complete in every partial sum: pushes them.
   Status ready(std::size_t count);
   // Waits for all results. They are then to be read by result().
@@ -100,8 +107,7 @@ class Client {
   //
   // The first worker, after use(): these are the tasks of the stretch. `to` is at most so far that
   // the servers can keep account.
-  Status begin_stretch(std::int64_t from, std::int64_t to, std::optional<std::int64_t> staleness,
-                       Deadline deadline);
+  Status begin_stretch(const StretchPlan& plan, Deadline deadline);
   // What the parameters are now; to be read by result().
   Status pull(Deadline deadline);
   // Tells what was done, and waits for the next. REQUIRES: all of begin_stretch() has ended.

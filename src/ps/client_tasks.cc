@@ -8,13 +8,13 @@
 
 namespace tandem::ps {
 
-Status Client::begin_stretch(std::int64_t from, std::int64_t to,
-                             std::optional<std::int64_t> staleness, Deadline deadline) {
-  const std::int64_t lanes = config_.plan.lanes;
+Status Client::begin_stretch(const StretchPlan& plan, Deadline deadline) {
+  const std::int64_t lanes = config_.plan.lanes, from = plan.from;
   wire::PsStretch stretch;
   stretch.set_from(from);
-  stretch.set_to(std::min(to, from + kMostTasks / lanes));
-  if (staleness) stretch.set_staleness(*staleness);
+  stretch.set_to(std::min(plan.to, from + kMostTasks / lanes));
+  if (plan.staleness) stretch.set_staleness(*plan.staleness);
+  stretch.set_quorum(plan.quorum);
   stretch.set_done_below(from * lanes);
   // What workers that are gone have completed is complete when it is so at every server.
   if (std::exchange(goes_on_, false)) {
@@ -62,10 +62,18 @@ Result<TaskGiven> Client::next_task(const TaskDone& done, Deadline deadline) {
       await([&] { return dispenser.task() != nullptr || dispenser.stretch_end() != nullptr; },
             "hand out a task", deadline));
   TaskGiven given;
+  const auto tell = [&](const wire::PsClosed& closed) {
+    for (auto& server : servers_) {
+      if (!server->is_idle())
+        server->connection().send_text({.kind = Kind::kClose}, closed.SerializeAsString());
+    }
+  };
   if (const wire::PsStretchEnd* const end = dispenser.stretch_end()) {
+    if (end->has_closed()) tell(end->closed());
     given.end = *end;
     return given;
   }
+  if (dispenser.closed().lanes_size() > 0) tell(dispenser.closed());
   const Header& task = *dispenser.task();
   given.task = task.step;
   given.pull = (task.code & kPullFirst) != 0;

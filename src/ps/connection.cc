@@ -22,9 +22,10 @@ constexpr std::size_t kFairBytes = std::size_t{4} << 20;
 // into the ring: it is asked once in so many turns.
 constexpr unsigned kQuietTurns = 16;
 
-// What comes in every step, and goes through the ring.
+// What comes in every step, and goes through the ring. A kPull does not: it must not overtake what
+// was said of a closed step.
 bool is_hot(Kind kind) {
-  return kind == Kind::kPush || kind == Kind::kResult || kind == Kind::kPull || kind == Kind::kTask;
+  return kind == Kind::kPush || kind == Kind::kResult || kind == Kind::kTask;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -20,7 +21,8 @@ Dispenser::Dispenser(const Stretch& stretch, const std::vector<std::int64_t>& do
       first_(stretch.from * stretch.lanes),
       end_(stretch.to * stretch.lanes),
       next_(first_),
-      below_(first_) {
+      below_(first_),
+      open_(stretch.from) {
   TANDEM_CHECK(stretch.from >= 0 && stretch.from <= stretch.to && stretch.lanes > 0 &&
                end_ - first_ <= kMostTasks && stretch.staleness.value_or(0) >= 0);
   done_.resize(static_cast<std::size_t>(end_ - first_));
@@ -28,6 +30,12 @@ Dispenser::Dispenser(const Stretch& stretch, const std::vector<std::int64_t>& do
     if (task >= first_ && task < end_) done_[static_cast<std::size_t>(task - first_)] = true;
   }
   skip_done();
+  // What was closed before is done at all servers.
+  if (stretch.quorum > 0) {
+    open_ = below_ / stretch.lanes;
+    below_ = next_ = open_ * stretch.lanes;
+    std::fill(done_.begin() + (below_ - first_), done_.end(), false);
+  }
 }
 
 bool Dispenser::is_done(std::int64_t task) const {
@@ -48,18 +56,37 @@ Status Dispenser::complete(int worker, std::int64_t task, double loss, std::int6
   }
   known.task = -1;
   known.fresh = known.next_fresh;
-  missed_.add(completed_ - known.seen);
+  if (stretch_.quorum > 0 && task / stretch_.lanes < open_) return {};  // Too late.
+  // Nothing is applied before a step is closed.
+  if (stretch_.quorum == 0) missed_.add(completed_ - known.seen);
   ++completed_;
   loss_ += loss;
   samples_ += samples;
   done_[static_cast<std::size_t>(task - first_)] = true;
-  skip_done();
+  if (stretch_.quorum > 0) {
+    came_.push_back(task % stretch_.lanes);
+    if (std::ssize(came_) >= std::min(stretch_.quorum, stretch_.lanes)) close();
+  } else {
+    skip_done();
+  }
   return {};
+}
+
+void Dispenser::close() {
+  std::sort(came_.begin(), came_.end());
+  for (std::int64_t task = open_ * stretch_.lanes; task < (open_ + 1) * stretch_.lanes; ++task) {
+    if (!is_done(task)) dropped_.push_back(task);
+    done_[static_cast<std::size_t>(task - first_)] = true;
+  }
+  closed_ = ClosedStep{open_, std::exchange(came_, {})};
+  ++open_;
+  below_ = next_ = open_ * stretch_.lanes;
 }
 
 Status Dispenser::ask(int worker) {
   // Whoever asks for the first time has pulled what there was.
-  Worker& known = workers_.try_emplace(worker, Worker{.fresh = first_}).first->second;
+  Worker& known =
+      workers_.try_emplace(worker, Worker{.fresh = first_, .told = stretch_.from}).first->second;
   if (known.asks || known.task >= 0) {
     return Error(Code::kInvalidArgument,
                  fmt::format("worker {} asked for a task while it has one", worker));
@@ -84,9 +111,15 @@ std::vector<Dispenser::Answer> Dispenser::take_answers() {
     if (over && below_ < end_) break;
     const std::int64_t ahead = next_ / stretch_.lanes - below_ / stretch_.lanes;
     if (!over && stretch_.staleness && ahead > *stretch_.staleness) break;
+    if (!over && stretch_.quorum > 0 && next_ / stretch_.lanes > open_) break;
     const int worker = waiting_[answered];
-    workers_.at(worker).asks = false;
-    answers.push_back(over ? Answer{.worker = worker} : hand_out(worker));
+    Worker& known = workers_.at(worker);
+    known.asks = false;
+    const bool news = closed_ && std::exchange(known.told, open_) < open_;
+    if (news) known.fresh = below_;
+    Answer answer = over ? Answer{.worker = worker} : hand_out(worker);
+    if (news) answer.pull = answer.closes = true;
+    answers.push_back(answer);
   }
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(answered));
   return answers;

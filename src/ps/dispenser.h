@@ -3,6 +3,10 @@
 // step * lanes + lane; it is handed out once and counts once, so every sample does. A fast worker
 // gets more of them than a slow one.
 //
+// With a quorum a step is closed when so many of its lanes are complete: these count, the others
+// are dropped, and only then the next step's tasks are handed out. Whoever gets one is told what
+// was closed, and tells the servers.
+//
 // A stretch ends early at the end of a step when a worker wishes it, and only when all tasks that
 // were handed out are complete: then all workers stand after the same step. Pure bookkeeping, told
 // what happens by the first server (ps/service.h). Belongs to one thread.
@@ -28,6 +32,13 @@ struct Stretch {
   std::optional<std::int64_t> staleness = {};
   // Tasks below may have been begun by workers that are gone: the stretch does not end before them.
   std::int64_t begun = 0;
+  std::int64_t quorum = 0;  // Lanes that close a step; 0: steps are not closed.
+};
+
+// A step and those of its lanes that count.
+struct ClosedStep {
+  std::int64_t step = 0;
+  std::vector<std::int64_t> lanes;
 };
 
 // How often each number was seen; those beyond the last are counted with it.
@@ -45,7 +56,8 @@ class Dispenser {
   struct Answer {
     int worker = 0;
     std::int64_t task = -1;  // -1: the stretch is over.
-    bool pull = false;       // The parameters that the worker has are too old for it.
+    bool pull = false;       // The parameters that the worker has are too old for it,
+    bool closes = false;     // because closed() is news to it.
   };
 
   // `done` are tasks of the stretch that were completed before, as by workers that are gone.
@@ -62,6 +74,10 @@ class Dispenser {
   std::vector<Answer> take_answers();
 
   std::int64_t end() const { return end_ / stretch_.lanes; }  // The step after the last.
+  // The step that was closed last; nothing before the first.
+  const std::optional<ClosedStep>& closed() const { return closed_; }
+  // Tasks that are not in the step that was closed.
+  const std::vector<std::int64_t>& dropped() const { return dropped_; }
   std::uint16_t wish() const { return wish_; }
   // All tasks below are complete.
   std::int64_t below() const { return below_; }
@@ -80,8 +96,10 @@ class Dispenser {
     std::int64_t fresh = 0;       // Its parameters have all tasks below.
     std::int64_t next_fresh = 0;  // Those that it gets with the results of its task do, too.
     std::int64_t seen = 0;        // Tasks that were complete when it got its own.
+    std::int64_t told = 0;        // It knows of all closed steps below.
   };
 
+  void close();
   bool is_done(std::int64_t task) const;
   void skip_done();
   Answer hand_out(int worker);
@@ -99,6 +117,12 @@ class Dispenser {
   double loss_ = 0;
   std::int64_t samples_ = 0;
   Counts staleness_, missed_;
+
+  // With a quorum.
+  std::int64_t open_;               // The step that is not yet closed.
+  std::vector<std::int64_t> came_;  // Its lanes that are complete.
+  std::optional<ClosedStep> closed_;
+  std::vector<std::int64_t> dropped_;
 };
 
 }  // namespace tandem::ps

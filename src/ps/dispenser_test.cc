@@ -123,6 +123,44 @@ TEST(Dispenser, RefusesTasksThatAWorkerDoesNotHave) {
   EXPECT_FALSE(dispenser.complete(0, 0, 0, 1).ok());
 }
 
+TEST(Dispenser, AQuorumClosesAStepAndDropsTheRest) {
+  Dispenser dispenser({.to = 3, .lanes = 3, .quorum = 2}, {});
+  for (int worker = 0; worker < 3; ++worker) EXPECT_EQ(task_for(dispenser, worker), worker);
+  EXPECT_TRUE(dispenser.complete(2, 2, 5, 4).ok());
+  EXPECT_FALSE(ask(dispenser, 2).has_value());  // Nothing is left of step 0.
+  EXPECT_TRUE(dispenser.complete(0, 0, 7, 4).ok());
+  EXPECT_TRUE(dispenser.ask(0).ok());
+  const auto answers = dispenser.take_answers();
+  ASSERT_EQ(answers.size(), 2U);
+  EXPECT_EQ(answers[0].task, 3);
+  EXPECT_TRUE(answers[0].closes && answers[0].pull && answers[1].closes);
+  ASSERT_TRUE(dispenser.closed().has_value());
+  EXPECT_EQ(dispenser.closed()->step, 0);
+  EXPECT_EQ(dispenser.closed()->lanes, (std::vector<std::int64_t>{0, 2}));
+  EXPECT_EQ(dispenser.dropped(), std::vector<std::int64_t>{1});
+  // The one that is late learns of it and goes on where the others are.
+  EXPECT_TRUE(dispenser.complete(1, 1, 100, 4).ok());
+  const auto late = ask(dispenser, 1);
+  ASSERT_TRUE(late.has_value());
+  EXPECT_EQ(late->task, 5);
+  EXPECT_TRUE(late->closes);
+  EXPECT_EQ(dispenser.loss(), 12);
+}
+
+TEST(Dispenser, TheLastStepOfAQuorumIsClosedForAll) {
+  Dispenser dispenser({.to = 1, .lanes = 2, .quorum = 1}, {});
+  EXPECT_EQ(task_for(dispenser, 0), 0);
+  EXPECT_EQ(task_for(dispenser, 1), 1);
+  EXPECT_TRUE(dispenser.complete(0, 0, 0, 1).ok());
+  auto end = ask(dispenser, 0);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_TRUE(end->task == -1 && end->closes);
+  EXPECT_TRUE(dispenser.complete(1, 1, 0, 1).ok());
+  end = ask(dispenser, 1);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_TRUE(end->task == -1 && end->closes);
+}
+
 // Workers of very different speed in random order: all is done once, and nobody's parameters are
 // further behind than the bound allows, which is counted by the rule itself and not as the
 // dispenser does.

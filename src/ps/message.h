@@ -15,7 +15,8 @@
 //       32     8  bytes    of the payload, at most kMostPayload
 //       40     8  offset   where the payload lies, for peers that share memory
 //       48     8  number   a double: the learning rate, ...; kTask: the sum of losses
-//       56     8  sequence kFetch: how many floats; kScale: the norm's bits; kTask: all samples
+//       56     8  sequence kFetch: how many floats; kScale: the norm's bits; kTask: all samples;
+//                          kPush of a task: its samples
 //       64     n  payload  raw floats, a protobuf message of wire/ps.proto, or text
 //
 // Between processes that share memory the headers of pushes and results travel in a ring
@@ -51,12 +52,14 @@ enum class Kind : std::uint8_t {
   kNorms = 12,   // Server: squares of the sums of its slice, as doubles.
   kScale = 13,   // Worker: what gradients are to be multiplied by, in `number`.
   // Where workers do not wait for each other (ps/dispenser.h); `step` is then a task:
-  kPull = 14,        // Worker: what are all pieces now? The answers are results.
-  kStretch = 15,     // First worker: these are the tasks to hand out; a PsStretch.
-  kTask = 16,        // Worker: `step` is complete, or -1; the next? Server: compute `step`.
+  kPull = 14,     // Worker: what are all pieces now? The answers are results.
+  kStretch = 15,  // First worker: these are the tasks to hand out; a PsStretch.
+  kTask = 16,     // Worker: `step` is complete, or -1; the next? Server: compute `step`; perhaps a
+                  // PsClosed to tell all servers of.
   kStretchEnd = 17,  // Server, instead of a task: all are complete; a PsStretchEnd.
+  kClose = 18,       // Worker: this is what counts of a step; a PsClosed.
 };
-inline constexpr std::uint8_t kLastKind = 17;
+inline constexpr std::uint8_t kLastKind = 18;
 
 // Of kTask, in `code`: what the worker wishes, as bits; that the parameters are too old for it.
 inline constexpr std::uint16_t kPullFirst = 1;

@@ -89,6 +89,7 @@ wire::PsPlan to_wire(const Plan& plan, std::size_t server, std::size_t servers) 
     wire::PsAsync& async = *message.mutable_async();
     async.set_lowers_stale_lr(plan.async->stale_lr == StaleRate::kLowered);
     async.set_compensation(plan.async->compensation);
+    async.set_collects(plan.async->applying == Applying::kWhenClosed);
   }
   return message;
 }
@@ -139,7 +140,8 @@ Result<Plan> from_wire(const wire::PsPlan& message) {
     if (plan.floats != plan.parameters || plan.clip.norm > 0 || plan.lanes > kMostTasks)
       return wrong("what workers that do not wait for each other cannot have");
     plan.async = {.stale_lr = async.lowers_stale_lr() ? StaleRate::kLowered : StaleRate::kKept,
-                  .compensation = async.compensation()};
+                  .compensation = async.compensation(),
+                  .applying = async.collects() ? Applying::kWhenClosed : Applying::kAtOnce};
   }
   return plan;
 }

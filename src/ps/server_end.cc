@@ -62,7 +62,8 @@ void ServerEnd::push_ready() {
                         .slot = partial.number,
                         .step = now_.step,
                         .place = pushed_,
-                        .number = now_.lr},
+                        .number = now_.lr,
+                        .sequence = now_.samples},
                        bytes_of(partial.memory.subspan(piece.begin, piece.end - piece.begin)));
     }
   }
@@ -129,6 +130,7 @@ void ServerEnd::ask_for_task(const Header& task) {
 Result<std::span<std::byte>> ServerEnd::place(const Header& header) {
   switch (header.kind) {
     case Kind::kBegun:
+    case Kind::kTask:
     case Kind::kStretchEnd:
     case Kind::kFailed:
       text_.resize(header.bytes);
@@ -181,7 +183,9 @@ Status ServerEnd::message(const Header& header, std::span<const std::byte> paylo
       squares_came_ = true;
       return {};
     case Kind::kTask:
-      if (!std::exchange(asked_, false) || header.step < 0) return unexpected();
+      if (!std::exchange(asked_, false) || header.step < 0 ||
+          !closed_.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
+        return unexpected();
       task_ = header;
       return {};
     case Kind::kStretchEnd: {

@@ -41,6 +41,7 @@ struct ClientStep {
   std::vector<float> received;  // Results of servers that share no memory.
   std::int64_t step = 0;
   double lr = 0;
+  std::uint64_t samples = 0;  // Of a task.
   std::size_t buckets_ready = 0;
   double norm = 0;
   bool is_finite = true;
@@ -84,6 +85,8 @@ class ServerEnd final : public Receiver {
   void ask_for_task(const Header& task);
   // What it answered: a task, or the end of the stretch.
   const Header* task() const { return task_ ? &*task_ : nullptr; }
+  // A step that was closed, which came with a task.
+  const wire::PsClosed& closed() const { return closed_; }
   const wire::PsStretchEnd* stretch_end() const { return stretch_end_ ? &*stretch_end_ : nullptr; }
 
   Result<std::span<std::byte>> place(const Header& header) override;
@@ -121,6 +124,7 @@ class ServerEnd final : public Receiver {
   // Of the task that was asked for.
   bool asked_ = false;
   std::optional<Header> task_;
+  wire::PsClosed closed_;
   std::optional<wire::PsStretchEnd> stretch_end_;
 };
 

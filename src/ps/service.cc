@@ -45,6 +45,7 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
   switch (header.kind) {
     case Kind::kBegin:
     case Kind::kStretch:
+    case Kind::kClose:
     case Kind::kFailed: {
       // Each peer has its own: several may be halfway through.
       std::vector<std::byte>& text = texts_[peer];
@@ -114,10 +115,12 @@ Status Service::message(PeerId peer, const Header& header, std::span<const std::
       return pull(peer, header);
     case Kind::kTask:
       return task(peer, header);
-    case Kind::kStretch: {
-      const Status set = stretch(peer, payload);
+    case Kind::kStretch:
+    case Kind::kClose: {
+      const Status done =
+          header.kind == Kind::kStretch ? stretch(peer, payload) : close(header, payload);
       texts_.erase(peer);
-      return set;
+      return done;
     }
     case Kind::kFailed:
       return Error(

@@ -108,6 +108,7 @@ class Service {
   void answer(PeerId peer, std::int64_t task, std::size_t piece);
   Status stretch(PeerId peer, std::span<const std::byte> payload);
   Status task(PeerId peer, const Header& header);
+  Status close(const Header& header, std::span<const std::byte> payload);
   void hand_out();
 
   bool is_async() const { return plan_->async.has_value(); }

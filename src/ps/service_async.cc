@@ -7,6 +7,14 @@
 #include "ps/service.h"
 
 namespace tandem::ps {
+namespace {
+
+void to_wire(const ClosedStep& closed, wire::PsClosed& message) {
+  message.set_step(closed.step);
+  for (const std::int64_t lane : closed.lanes) message.add_lanes(lane);
+}
+
+}  // namespace
 
 // All of it is there before the first worker asks for its place.
 Status Service::make_copies() {
@@ -85,7 +93,8 @@ Status Service::stretch(PeerId peer, std::span<const std::byte> payload) {
   const bool due = arrivals_ && is_last_ && members_.at(peer).worker == 0;
   const std::int64_t from = message.from(), to = message.to();
   if (!due || from != holding_->progress->from() || to < from ||
-      to - from > kMostTasks / plan_->lanes || message.staleness() < 0) {
+      to - from > kMostTasks / plan_->lanes || message.staleness() < 0 || message.quorum() < 0 ||
+      message.begun_below() < 0) {
     return Error(Code::kInvalidArgument,
                  fmt::format("a stretch of steps {} to {} makes no sense here", from, to));
   }
@@ -93,7 +102,11 @@ Status Service::stretch(PeerId peer, std::span<const std::byte> payload) {
   const std::int64_t below =
       std::clamp(message.done_below(), from * plan_->lanes, to * plan_->lanes);
   for (std::int64_t task = from * plan_->lanes; task < below; ++task) done.push_back(task);
-  Stretch stretch{.from = from, .to = to, .lanes = plan_->lanes, .begun = message.begun_below()};
+  Stretch stretch{.from = from,
+                  .to = to,
+                  .lanes = plan_->lanes,
+                  .begun = message.begun_below(),
+                  .quorum = message.quorum()};
   if (message.has_staleness()) stretch.staleness = message.staleness();
   dispenser_.emplace(stretch, done);
   out_.send(peer, {.kind = Kind::kUsing, .step = from}, {});
@@ -115,24 +128,43 @@ Status Service::task(PeerId peer, const Header& header) {
   return {};
 }
 
+Status Service::close(const Header& header, std::span<const std::byte> payload) {
+  wire::PsClosed closed;
+  if (!closed.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
+    return Error(Code::kCorrupt, "a worker's closed step is damaged");
+  if (!arrivals_) return unexpected(header);
+  TANDEM_ASSIGN(const optim::Updated updated,
+                arrivals_->close(closed.step(), {closed.lanes().data(),
+                                                 static_cast<std::size_t>(closed.lanes_size())}));
+  if (updated == optim::Updated::kNotFinite) finite_ = false;
+  return {};
+}
+
 void Service::hand_out() {
   for (const Dispenser::Answer& answer : dispenser_->take_answers()) {
     const auto to = std::find_if(members_.begin(), members_.end(), [&](const auto& each) {
       return each.second.worker == answer.worker;
     });
     if (to == members_.end()) continue;  // Its end is about to be noticed.
+    wire::PsClosed closed;
+    if (answer.closes) to_wire(*dispenser_->closed(), closed);
     if (answer.task >= 0) {
-      out_.send(to->first,
-                {.kind = Kind::kTask,
-                 .code = answer.pull ? kPullFirst : std::uint16_t{0},
-                 .step = answer.task,
-                 .place = static_cast<std::uint64_t>(dispenser_->below()),
-                 .number = dispenser_->loss(),
-                 .sequence = static_cast<std::uint64_t>(dispenser_->samples())},
-                {});
+      const Header task{.kind = Kind::kTask,
+                        .code = answer.pull ? kPullFirst : std::uint16_t{0},
+                        .step = answer.task,
+                        .place = static_cast<std::uint64_t>(dispenser_->below()),
+                        .number = dispenser_->loss(),
+                        .sequence = static_cast<std::uint64_t>(dispenser_->samples())};
+      if (answer.closes) {
+        out_.send_text(to->first, task, closed.SerializeAsString());
+      } else {
+        out_.send(to->first, task, {});
+      }
       continue;
     }
     wire::PsStretchEnd end;
+    if (answer.closes) *end.mutable_closed() = closed;
+    for (const std::int64_t task : dispenser_->dropped()) end.add_dropped(task);
     end.set_end(dispenser_->end());
     end.set_wish(dispenser_->wish());
     end.set_loss(dispenser_->loss());

@@ -25,6 +25,11 @@ void TaskProgress::apply(std::int64_t task) {
   ++applied_[index(task)];
 }
 
+void TaskProgress::apply_step() {
+  applied_.resize(applied_.size() + static_cast<std::size_t>(lanes_),
+                  static_cast<std::uint32_t>(pieces_));
+}
+
 std::vector<std::int64_t> TaskProgress::complete() const {
   std::vector<std::int64_t> tasks;
   for (std::size_t i = 0; i < applied_.size(); ++i) {

@@ -23,6 +23,13 @@ class TaskProgress {
   // One piece more is.
   void apply(std::int64_t task);
 
+  // All pieces of all tasks of the first step that is not complete are: it was closed.
+  void apply_step();
+  // The first step of which something is missing, where steps are applied as a whole.
+  std::int64_t open_step() const {
+    return from_ + static_cast<std::int64_t>(applied_.size()) / lanes_;
+  }
+
   // Tasks all of whose pieces were applied, in order.
   std::vector<std::int64_t> complete() const;
   // No task from this one on has begun.

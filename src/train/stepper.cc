@@ -23,9 +23,9 @@ constexpr std::size_t kWishFloats = 2;
 std::optional<ps::AsyncRule> async_rule(const job::Job& job) {
   if (!job.is_async()) return std::nullopt;
   return ps::AsyncRule{
-      .stale_lr =
-          job.ps.stale_lr == "lowered" ? ps::StaleRate::kLowered : ps::StaleRate::kKept,
-      .compensation = job.ps.compensation};
+      .stale_lr = job.ps.stale_lr == "lowered" ? ps::StaleRate::kLowered : ps::StaleRate::kKept,
+      .compensation = job.ps.compensation,
+      .applying = job.ps.consistency == "bsp" ? ps::Applying::kWhenClosed : ps::Applying::kAtOnce};
 }
 
 }  // namespace
@@ -153,8 +153,8 @@ Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t 
     };
   }
   const auto begin = std::chrono::steady_clock::now();
-  auto sums =
-      model_.forward_backward(batch, scale_of(batch.size, step_samples), {seed_, step_, lane}, output);
+  auto sums = model_.forward_backward(batch, scale_of(batch.size, step_samples),
+                                      {seed_, step_, lane}, output);
   computed_ += std::chrono::steady_clock::now() - begin;
   ++computed_lanes_;
   return sums;

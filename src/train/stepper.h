@@ -129,7 +129,7 @@ class Stepper {
   collective::LaneRange hosted_;
   std::unique_ptr<exchange::Exchange> exchange_;
   std::unique_ptr<exchange::Tasks> tasks_;  // Instead of it.
-  std::vector<LaneTree> trees_;  // One for each partial sum.
+  std::vector<LaneTree> trees_;             // One for each partial sum.
   std::vector<float> told_sums_, statistics_;
   Wish wish_ = Wish::kGoOn;
   std::chrono::steady_clock::duration computed_{};

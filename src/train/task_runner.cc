@@ -19,6 +19,9 @@ TaskRunner::TaskRunner(const job::Job& job, model::Model& model, const data::Dat
       aggregate_(aggregate_of(job.ps.aggregate)),
       clip_(job.train.clip),
       staleness_(job.ps.consistency == "ssp" ? std::optional(job.ps.staleness) : std::nullopt),
+      quorum_(job.ps.consistency == "bsp" ? static_cast<std::int64_t>(std::ceil(
+                                                job.ps.quorum * static_cast<double>(job.lanes())))
+                                          : 0),
       model_(model),
       dataset_(dataset),
       sampler_(sampler),
@@ -28,7 +31,7 @@ TaskRunner::TaskRunner(const job::Job& job, model::Model& model, const data::Dat
 
 Result<StretchOutcome> TaskRunner::run(std::int64_t from, std::int64_t to, const Hooks& hooks) {
   exchange::Tasks& tasks = stepper_.tasks();
-  TANDEM_TRY(tasks.begin_stretch(from, to, staleness_, deadline()));
+  TANDEM_TRY(tasks.begin_stretch({from, to, staleness_, quorum_}, deadline()));
   model_.parameters_changed();
   computed_ = 0;
   ps::TaskDone done;
@@ -41,28 +44,38 @@ Result<StretchOutcome> TaskRunner::run(std::int64_t from, std::int64_t to, const
       TANDEM_TRY(tasks.end_stretch(given->end->end(), deadline()));
       model_.parameters_changed();
       TANDEM_TRY(average_buffers());
-      const auto wishes = given->end->wish();
-      const auto wished = [&](Wish wish) { return (wishes & static_cast<unsigned>(wish)) != 0; };
-      return StretchOutcome{
-          .step = given->end->end(),
-          .stops = wished(Wish::kStop),
-          .regroups = wished(Wish::kRegroup),
-          .loss = given->end->loss(),
-          .samples = given->end->samples(),
-          .staleness = {given->end->staleness().begin(), given->end->staleness().end()},
-          .missed = {given->end->missed().begin(), given->end->missed().end()}};
+      return outcome_of(*given->end);
     }
     hooks.progress(*given);
     TANDEM_ASSIGN(done, compute(given->task, hooks));
   }
 }
 
+StretchOutcome TaskRunner::outcome_of(const wire::PsStretchEnd& end) {
+  const auto wished = [&](Wish wish) { return (end.wish() & static_cast<unsigned>(wish)) != 0; };
+  StretchOutcome outcome{.step = end.end(),
+                         .stops = wished(Wish::kStop),
+                         .regroups = wished(Wish::kRegroup),
+                         .loss = end.loss(),
+                         .samples = end.samples(),
+                         .staleness = {end.staleness().begin(), end.staleness().end()},
+                         .missed = {end.missed().begin(), end.missed().end()}};
+  for (const std::int64_t task : end.dropped())
+    outcome.dropped_samples += std::ssize(samples_of(task));
+  return outcome;
+}
+
+std::span<const std::uint32_t> TaskRunner::samples_of(std::int64_t task) {
+  const std::int64_t step = task / lanes_, steps = sampler_.steps_per_epoch();
+  sampler_.lane_indices(step / steps, step % steps, task % lanes_, indices_);
+  return indices_;
+}
+
 Result<ps::TaskDone> TaskRunner::compute(std::int64_t task, const Hooks& hooks) {
   const std::int64_t step = task / lanes_, lane = task % lanes_;
   const std::int64_t epoch = step / sampler_.steps_per_epoch();
   const std::int64_t step_of_epoch = step % sampler_.steps_per_epoch();
-  sampler_.lane_indices(epoch, step_of_epoch, lane, indices_);
-  dataset_.gather(indices_, batch_);
+  dataset_.gather(samples_of(task), batch_);
   const std::int64_t samples = std::ssize(indices_);
 
   exchange::Tasks& tasks = stepper_.tasks();
@@ -71,21 +84,23 @@ Result<ps::TaskDone> TaskRunner::compute(std::int64_t task, const Hooks& hooks) 
   model::LossSums sums;
   if (samples == 0) {
     // Counts nothing, but must be counted.
-    tasks.begin(task, 0);
+    tasks.begin(task, 0, 0);
     std::fill(tasks.gradient().begin(), tasks.gradient().end(), 0.0F);
   } else {
-    const double share = share_of(aggregate_, samples,
-                                  sampler_.step_samples(epoch, step_of_epoch), lanes_);
-    tasks.begin(task, hooks.lr(step) * share);
+    // A step that is closed knows what each lane counts.
+    const double share =
+        quorum_ > 0
+            ? 1
+            : share_of(aggregate_, samples, sampler_.step_samples(epoch, step_of_epoch), lanes_);
+    tasks.begin(task, hooks.lr(step) * share, samples);
     const model::LaneOutput output{tasks.gradient(), statistics_,
                                    [this](std::int64_t begin, std::int64_t) {
                                      // A norm is known only at the end.
                                      if (clip_.norm <= 0)
                                        part_ready(static_cast<std::size_t>(begin));
                                    }};
-    TANDEM_ASSIGN(sums,
-                  model_.forward_backward(batch_, 1.0F / static_cast<float>(samples),
-                                          {seed_, step, lane}, output));
+    TANDEM_ASSIGN(sums, model_.forward_backward(batch_, 1.0F / static_cast<float>(samples),
+                                                {seed_, step, lane}, output));
     if (!std::isfinite(sums.loss)) return diverged(step, "the loss is not a finite number");
     if (clip_.norm > 0) optim::clip(tasks.gradient(), clip_);
   }
@@ -129,11 +144,12 @@ Status TaskRunner::average_buffers() {
 }
 
 Error TaskRunner::diverged(std::int64_t step, const std::string& what) const {
-  return Error(Code::kDiverged,
-               fmt::format("training diverged at step {}: {}; lower train.optimizer.lr, add "
-                           "train.clip.norm or train.schedule.warmup_steps, or look for such values "
-                           "in the data",
-                           step + 1, what));
+  return Error(
+      Code::kDiverged,
+      fmt::format("training diverged at step {}: {}; lower train.optimizer.lr, add "
+                  "train.clip.norm or train.schedule.warmup_steps, or look for such values "
+                  "in the data",
+                  step + 1, what));
 }
 
 }  // namespace tandem::train

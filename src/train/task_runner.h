@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,11 +28,12 @@
 namespace tandem::train {
 
 struct StretchOutcome {
-  std::int64_t step = 0;  // Where it ended.
+  std::int64_t step = 0;                 // Where it ended.
   bool stops = false, regroups = false;  // What somebody wished.
   double loss = 0;                       // Summed over the samples of all tasks that were counted,
   std::int64_t samples = 0;              // which are so many.
   std::vector<std::uint64_t> staleness, missed;  // As ps::Dispenser counts them.
+  std::int64_t dropped_samples = 0;              // Of tasks that came too late.
 };
 
 class TaskRunner {
@@ -39,8 +41,8 @@ class TaskRunner {
   // What a worker wants to happen, and when somebody else may speak.
   enum class Wish : std::uint8_t { kGoOn = 0, kStop = 1, kRegroup = 2, kPause = 4 };
   struct Hooks {
-    std::function<Wish()> wish;                        // Asked before each task.
-    std::function<double(std::int64_t step)> lr;       // Of a step.
+    std::function<Wish()> wish;                          // Asked before each task.
+    std::function<double(std::int64_t step)> lr;         // Of a step.
     std::function<void(const ps::TaskGiven&)> progress;  // Called with each task.
   };
 
@@ -54,6 +56,9 @@ class TaskRunner {
 
  private:
   Result<ps::TaskDone> compute(std::int64_t task, const Hooks& hooks);
+  StretchOutcome outcome_of(const wire::PsStretchEnd& end);
+  // Which samples a task has.
+  std::span<const std::uint32_t> samples_of(std::int64_t task);
   void part_ready(std::size_t begin);
   Status average_buffers();
   Error diverged(std::int64_t step, const std::string& what) const;
@@ -66,6 +71,7 @@ class TaskRunner {
   const Aggregate aggregate_;
   const optim::ClipConfig clip_;
   const std::optional<std::int64_t> staleness_;
+  const std::int64_t quorum_;  // Lanes; 0: steps are not closed.
 
   model::Model& model_;
   const data::Dataset& dataset_;

@@ -359,8 +359,8 @@ class Training {
             [&] {
               if (stop_) return TaskRunner::Wish::kStop;
               if (wants_regroup()) return TaskRunner::Wish::kRegroup;
-              const bool pauses = checkpointer_ && checkpointer_->is_due(shown.step) &&
-                                  shown.step > course_.step;
+              const bool pauses =
+                  checkpointer_ && checkpointer_->is_due(shown.step) && shown.step > course_.step;
               return pauses ? TaskRunner::Wish::kPause : TaskRunner::Wish::kGoOn;
             },
         .lr =
@@ -381,8 +381,7 @@ class Training {
               }
               voice_.beat();
             }};
-    TANDEM_ASSIGN(const StretchOutcome outcome,
-                  runner.run(course_.step, next_meeting(), hooks));
+    TANDEM_ASSIGN(const StretchOutcome outcome, runner.run(course_.step, next_meeting(), hooks));
     stopped_ |= outcome.stops;
     regroups_ |= outcome.regroups;
     if (outcome.step > course_.step) verdict_.reset();
@@ -390,6 +389,8 @@ class Training {
       course_.samples += sampler.step_samples(course_.step / length_.steps_per_epoch,
                                               course_.step % length_.steps_per_epoch);
     }
+    course_.samples -= outcome.dropped_samples;
+    dropped_samples_ += outcome.dropped_samples;
     course_.train_s += seconds_since(begin);
     staleness_.add(outcome);
     if (add_loss(course_, outcome.loss, outcome.samples)) report_progress();
@@ -550,6 +551,7 @@ class Training {
     finished.set_bytes_sent(traffic_.sent);
     finished.set_bytes_received(traffic_.received);
     finished.set_engine(std::string(group_->engine()));
+    finished.set_dropped_samples(dropped_samples_);
     for (const std::uint64_t count : staleness_.steps) finished.add_staleness(count);
     for (const std::uint64_t count : staleness_.updates) finished.add_missed_updates(count);
     finished.set_model_path((request_.run_directory / checkpoint::kModelFileName).string());
@@ -612,7 +614,9 @@ class Training {
   bool copied_ = false, placed_ = false;
   std::int64_t first_step_ = 0;
 
-  Staleness staleness_;  // Since this worker began.
+  // Since this worker began.
+  Staleness staleness_;
+  std::int64_t dropped_samples_ = 0;
   double lr_ = 0, grad_norm_ = 0;
   Clock::time_point last_look_ = Clock::now();
 };
