@@ -68,6 +68,11 @@ bucket_bytes = 0
 
 [ps]
 consistency = "bsp"
+staleness = 3
+quorum = 1
+aggregate = "weighted"
+stale_lr = "same"
+compensation = 0
 transport = "auto"
 
 [checkpoint]
