@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <set>
 
 #include "base/check.h"
 #include "collective/host.h"
@@ -53,7 +54,8 @@ Status Client::make_memory() {
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].worker == config_.worker) own.push_back(static_cast<std::uint32_t>(i));
   }
-  const std::size_t rings = pages(2 * sizeof(RingMemory) * config_.servers.size());
+  const std::size_t rings =
+      pages(2 * sizeof(RingMemory) * config_.servers.size() * config_.plan.replicas);
   const std::size_t each = pages(config_.plan.floats * sizeof(float));
   TANDEM_ASSIGN(now_.memory, arena_->map(0, rings + own.size() * each));
   std::byte* at = now_.memory.data() + rings;
@@ -66,16 +68,19 @@ Status Client::make_memory() {
 
 Status Client::open(Deadline deadline) {
   const std::size_t count = config_.servers.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    auto socket = connect_to(config_.servers[i], config_.token, deadline);
+  present_ = count * config_.plan.replicas;
+  for (std::size_t i = 0; i < present_; ++i) {
+    const SliceCopy which{i % count, i / count};
+    const net::Endpoint& endpoint = config_.servers[which.server(count)];
+    auto socket = connect_to(endpoint, config_.token, deadline);
     if (!socket.ok()) {
       return std::move(socket).error().within(
-          fmt::format("reach server {} at {}", i, net::to_string(config_.servers[i])));
+          fmt::format("reach server {} at {}", which.server(count), net::to_string(endpoint)));
     }
     servers_.push_back(
-        std::make_unique<ServerEnd>(now_, i, std::move(socket).value(), config_.servers[i]));
+        std::make_unique<ServerEnd>(now_, which, std::move(socket).value(), endpoint));
     wire::PsBegin begin;
-    *begin.mutable_plan() = to_wire(config_.plan, i, count);
+    *begin.mutable_plan() = to_wire(config_.plan, which, count);
     begin.set_worker(config_.worker);
     begin.set_name(config_.name);
     if (config_.sharing == Sharing::kWhereItCan) {
@@ -86,52 +91,91 @@ Status Client::open(Deadline deadline) {
     }
     servers_.back()->connection().send_text({.kind = Kind::kBegin}, begin.SerializeAsString());
   }
+  TANDEM_TRY(open_former(deadline));
   TANDEM_TRY(await(
       [&] {
         return std::all_of(servers_.begin(), servers_.end(),
                            [](const auto& server) { return server->begun() != nullptr; });
       },
       "begin", deadline));
-  for (std::size_t i = 0; i < count; ++i)
+  for (std::size_t i = 0; i < present_; ++i)
     TANDEM_TRY(servers_[i]->share(i * 2 * sizeof(RingMemory)));
+  return {};
+}
+
+Status Client::open_former(Deadline deadline) {
+  for (const net::Endpoint& endpoint : config_.former) {
+    auto socket = connect_to(endpoint, config_.token, deadline);
+    if (!socket.ok()) {
+      return std::move(socket).error().within(
+          fmt::format("reach a server that leaves, at {}", net::to_string(endpoint)));
+    }
+    servers_.push_back(std::make_unique<ServerEnd>(now_, std::move(socket).value(), endpoint));
+    wire::PsBegin begin;
+    begin.mutable_plan()->set_generation(config_.plan.generation);
+    begin.set_name(config_.name);
+    begin.set_only_fetches(true);
+    servers_.back()->connection().send_text({.kind = Kind::kBegin}, begin.SerializeAsString());
+  }
   return {};
 }
 
 bool Client::all_have(std::int64_t step) const {
   return std::all_of(servers_.begin(), servers_.end(), [&](const auto& server) {
-    if (server->is_idle()) return true;
-    const wire::PsBegun& begun = *server->begun();
-    return server->holds(step) && begun.held().begin() == server->slice().begin &&
-           begun.held().end() == server->slice().end;
+    return server->is_idle() || server->has_slice(step);
   });
 }
 
-bool Client::can_fetch(std::int64_t step) const {
-  std::vector<std::pair<std::size_t, std::size_t>> held;
+// Each time the part that reaches farthest: those of an earlier cut overlap others.
+std::optional<std::vector<Client::Source>> Client::sources(std::int64_t step, Bucket range) const {
+  std::vector<Source> all, chosen;
   for (const auto& server : servers_) {
-    const wire::PsRange& range = server->begun()->held();
-    if (server->holds(step)) held.emplace_back(range.begin(), range.end());
+    if (has_own_slices_) {
+      all.push_back({server.get(), server->slice()});
+    } else {
+      for (const Bucket& part : server->held(step)) all.push_back({server.get(), part});
+    }
   }
-  std::sort(held.begin(), held.end());
-  std::size_t covered = 0;
-  for (const auto& [begin, end] : held) {
-    if (begin <= covered) covered = std::max(covered, end);
+  range.end = std::min(range.end, config_.plan.parameters);
+  while (range.begin < range.end) {
+    const Source* best = nullptr;
+    for (const Source& each : all) {
+      if (each.part.begin <= range.begin && each.part.end > range.begin &&
+          (best == nullptr || each.part.end > best->part.end))
+        best = &each;
+    }
+    if (best == nullptr) return std::nullopt;
+    chosen.push_back({best->server, {range.begin, std::min(range.end, best->part.end)}});
+    range.begin = chosen.back().part.end;
   }
-  return covered >= config_.plan.parameters;
+  return chosen;
+}
+
+bool Client::can_fetch(std::int64_t step) const {
+  return sources(step, {0, config_.plan.parameters}).has_value();
 }
 
 Status Client::fetch(std::int64_t step, const Arrays& into, Deadline deadline) {
-  for (auto& server : servers_) {
-    if (!has_own_slices_ && !server->holds(step)) continue;
-    const wire::PsBegun& begun = *server->begun();
-    // What it said at the beginning, until it was told what to go on from.
-    const Bucket held =
-        has_own_slices_ ? server->slice() : Bucket{begun.held().begin(), begun.held().end()};
-    const std::size_t end = std::min(held.end, config_.plan.parameters);
-    for (std::size_t array = 0; array < into.size() && held.begin < end; ++array) {
-      if (into[array].empty()) continue;
-      server->fetch(step, static_cast<std::uint32_t>(array), held.begin,
-                    into[array].subspan(held.begin, end - held.begin));
+  const Bucket all{0, config_.plan.parameters};
+  return fetch(step, std::span(&all, 1), into, deadline);
+}
+
+Status Client::fetch(std::int64_t step, std::span<const Bucket> ranges, const Arrays& into,
+                     Deadline deadline) {
+  for (const Bucket& range : ranges) {
+    const auto from = sources(step, range);
+    if (!from) {
+      return Error(Code::kNotFound,
+                   fmt::format("no server has all of floats {} to {} after step {}", range.begin,
+                               range.end, step));
+    }
+    for (const Source& source : *from) {
+      const std::size_t count = source.part.end - source.part.begin;
+      for (std::size_t array = 0; array < into.size(); ++array) {
+        if (into[array].empty()) continue;
+        source.server->fetch(step, static_cast<std::uint32_t>(array), source.part.begin,
+                             into[array].subspan(source.part.begin, count));
+      }
     }
   }
   return await(
@@ -142,23 +186,41 @@ Status Client::fetch(std::int64_t step, const Arrays& into, Deadline deadline) {
       "fetch the state", deadline);
 }
 
+void Client::load_into(ServerEnd& server, std::int64_t step, const Arrays& from) {
+  const Bucket& slice = server.slice();
+  const std::size_t end = std::clamp(config_.plan.parameters, slice.begin, slice.end);
+  const std::size_t first = std::min(slice.begin, config_.plan.parameters);
+  for (std::size_t array = 0; array < from.size(); ++array) {
+    server.load(step, static_cast<std::uint32_t>(array), slice.begin,
+                from[array].subspan(first, end - slice.begin));
+  }
+}
+
 Status Client::load(std::int64_t step, const Arrays& from, Deadline deadline) {
   goes_on_ = false;
   for (auto& server : servers_) {
-    if (server->is_idle()) continue;
-    const Bucket& slice = server->slice();
-    const std::size_t end = std::clamp(config_.plan.parameters, slice.begin, slice.end);
-    const std::size_t first = std::min(slice.begin, config_.plan.parameters);
-    for (std::size_t array = 0; array < from.size(); ++array) {
-      server->load(step, static_cast<std::uint32_t>(array), slice.begin,
-                   from[array].subspan(first, end - slice.begin));
-    }
+    if (!server->is_idle()) load_into(*server, step, from);
   }
+  return use(step, deadline);
+}
+
+Status Client::restore(std::int64_t step, const Arrays& through, Deadline deadline) {
+  std::vector<ServerEnd*> missing;
+  std::vector<Bucket> ranges;
+  std::set<std::size_t> fetched;
+  for (const auto& server : servers_) {
+    if (server->is_idle() || server->has_slice(step)) continue;
+    missing.push_back(server.get());
+    if (fetched.insert(server->slice_number()).second) ranges.push_back(server->slice());
+  }
+  TANDEM_TRY(fetch(step, ranges, through, deadline));
+  for (ServerEnd* const server : missing) load_into(*server, step, through);
   return use(step, deadline);
 }
 
 Status Client::use(std::int64_t step, Deadline deadline) {
   has_own_slices_ = true;
+  servers_.resize(present_);
   for (auto& server : servers_) {
     if (!server->is_idle()) server->use(step);
   }
@@ -168,6 +230,30 @@ Status Client::use(std::int64_t step, Deadline deadline) {
                            [&](const auto& server) { return server->is_using(step); });
       },
       "go on from a state", deadline);
+}
+
+Status Client::compare_copies(std::int64_t step, Deadline deadline) {
+  if (config_.plan.replicas == 1) return {};
+  for (auto& server : servers_) {
+    if (!server->is_idle()) server->ask_checksum(step);
+  }
+  TANDEM_TRY(await(
+      [&] {
+        return std::all_of(servers_.begin(), servers_.end(), [](const auto& server) {
+          return server->is_idle() || !server->checksum().empty();
+        });
+      },
+      "give their checksums", deadline));
+  for (std::size_t i = config_.servers.size(); i < servers_.size(); ++i) {
+    const ServerEnd& first = *servers_[i % config_.servers.size()];
+    if (servers_[i]->checksum() == first.checksum()) continue;
+    return Error(Code::kCorrupt,
+                 fmt::format("{} and {} hold different states of slice {} after step {} ({} and "
+                             "{}): memory of one of them is damaged",
+                             first.name(), servers_[i]->name(), first.slice_number(), step,
+                             first.checksum(), servers_[i]->checksum()));
+  }
+  return {};
 }
 
 void Client::begin(std::int64_t steps_done, double lr, std::uint64_t samples) {
@@ -258,7 +344,8 @@ Status Client::await(const std::function<bool()>& done, const std::string& what,
           Code::kTimeout,
           fmt::format("the servers did not {} within {:.1f} s; a worker is late, or one of "
                       "the {} servers is",
-                      what, std::chrono::duration<double>(now - began).count(), servers_.size()));
+                      what, std::chrono::duration<double>(now - began).count(),
+                      config_.servers.size()));
     } else if (now - moved_at > kGiving) {
       sleep(std::min(kNap, std::chrono::ceil<milliseconds>(deadline - now)));
     } else if (now - moved_at > looking) {

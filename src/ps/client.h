@@ -31,6 +31,9 @@ enum class Sharing : std::uint8_t { kWhereItCan, kNever };
 
 struct ClientConfig {
   std::vector<net::Endpoint> servers;
+  // Servers that take no part any more, and may have what the others need. For the worker that
+  // calls restore().
+  std::vector<net::Endpoint> former = {};
   std::string token;
   Plan plan;
   int worker = 0;    // Our rank.
@@ -72,17 +75,23 @@ class Client {
   static Result<std::unique_ptr<Client>> connect(ClientConfig config, Deadline deadline);
   ~Client();
 
-  // Whether every server has the state after `step` of the slice that is now its own.
+  // Whether every server has the state after `step` of the slices that are now its own.
   bool all_have(std::int64_t step) const;
   // Whether the servers together have the state after `step`, of whatever slices.
   bool can_fetch(std::int64_t step) const;
   // Takes the state after `step` from the servers. Arrays are whole vectors of parameters; empty
   // ones are left out.
   Status fetch(std::int64_t step, const Arrays& into, Deadline deadline);
-  // Gives it to them.
+  // Gives it to them, whatever they have.
   Status load(std::int64_t step, const Arrays& from, Deadline deadline);
-  // The servers go on from it. One worker calls these four, before any worker pushes.
+  // Gives those that lack it what others have, and leaves the others as they are: should this
+  // worker die on the way, nothing is lost. `through` holds what was moved.
+  // REQUIRES: can_fetch(step).
+  Status restore(std::int64_t step, const Arrays& through, Deadline deadline);
+  // The servers go on from it. One worker calls these five, before any worker pushes.
   Status use(std::int64_t step, Deadline deadline);
+  // Compares the checksums of all copies of each slice. kCorrupt names those that differ.
+  Status compare_copies(std::int64_t step, Deadline deadline);
 
   // As those of collective::Reducer: the memory of this worker's partial sums, ours to write until
   // they are pushed, and again after finish().
@@ -117,10 +126,21 @@ class Client {
   collective::Traffic traffic() const;
 
  private:
+  // Who gives which floats.
+  struct Source {
+    ServerEnd* server;
+    Bucket part;
+  };
+
   explicit Client(ClientConfig config);
 
   Status make_memory();
   Status open(Deadline deadline);
+  Status open_former(Deadline deadline);
+  std::optional<std::vector<Source>> sources(std::int64_t step, Bucket range) const;
+  Status fetch(std::int64_t step, std::span<const Bucket> ranges, const Arrays& into,
+               Deadline deadline);
+  void load_into(ServerEnd& server, std::int64_t step, const Arrays& from);
   Status await(const std::function<bool()>& done, const std::string& what, Deadline deadline);
   Status await_results(Deadline deadline);
   Result<bool> turn_all();
@@ -130,7 +150,9 @@ class Client {
   const ClientConfig config_;
   std::unique_ptr<collective::Arena> arena_;
   ClientStep now_;
+  // First copies by slice, then second ones, ...; behind them, until use(), former servers.
   std::vector<std::unique_ptr<ServerEnd>> servers_;
+  std::size_t present_ = 0;  // Without former ones.
 
   bool has_own_slices_ = false;  // The servers hold the slices of this generation.
   bool scaled_ = false;          // The norm of the step was answered.

@@ -38,7 +38,7 @@ Status Client::begin_stretch(const StretchPlan& plan, Deadline deadline) {
       if (servers == busy) stretch.add_done(task);
     }
   }
-  ServerEnd& dispenser = *servers_.back();
+  ServerEnd& dispenser = *servers_[config_.servers.size() - 1];
   dispenser.set_stretch(stretch);
   return await([&] { return dispenser.is_using(from); }, "take the tasks", deadline);
 }
@@ -52,7 +52,7 @@ Status Client::pull(Deadline deadline) {
 }
 
 Result<TaskGiven> Client::next_task(const TaskDone& done, Deadline deadline) {
-  ServerEnd& dispenser = *servers_.back();
+  ServerEnd& dispenser = *servers_[config_.servers.size() - 1];
   dispenser.ask_for_task({.kind = Kind::kTask,
                           .code = done.wish,
                           .step = done.task,

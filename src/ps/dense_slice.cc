@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "optim/clip.h"
 
 namespace tandem::ps {
@@ -88,6 +89,22 @@ Result<std::span<const float>> DenseSlice::fetch(std::int64_t step, std::size_t 
     return Error(Code::kNotFound, fmt::format("there is no state after step {}", step));
   TANDEM_ASSIGN(const std::span<float> floats, part(*state, array, begin, count));
   return std::span<const float>(floats);
+}
+
+Result<std::string> DenseSlice::checksum(std::int64_t step) {
+  State* const state = loading_ ? nullptr : find(step);
+  if (state == nullptr)
+    return Error(Code::kNotFound, fmt::format("there is no state after step {}", step));
+  Hasher hasher;
+  hasher.add(std::as_bytes(state->values.first(parameters_)));
+  for (const optim::StateTensor& array : state->arrays) {
+    for (const optim::Range& range : trainable_) {
+      hasher.add(
+          std::as_bytes(array.values.subspan(static_cast<std::size_t>(range.begin),
+                                             static_cast<std::size_t>(range.end - range.begin))));
+    }
+  }
+  return hasher.hex();
 }
 
 Result<std::span<float>> DenseSlice::load(std::int64_t step, std::size_t array, std::size_t begin,

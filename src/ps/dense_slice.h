@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -55,6 +56,9 @@ class DenseSlice {
   // kNotFound when there is no such state, kInvalidArgument when it has not so many.
   Result<std::span<const float>> fetch(std::int64_t step, std::size_t array, std::size_t begin,
                                        std::size_t count);
+  // XXH3-128 of the parameters after `step` and of what the optimizer keeps for those that are
+  // trained, as hex digits. kNotFound when there is no such state.
+  Result<std::string> checksum(std::int64_t step);
   // Where load() of a new state puts floats; until use() says that it is whole. The first call with
   // another step than before forgets everything else.
   Result<std::span<float>> load(std::int64_t step, std::size_t array, std::size_t begin,

@@ -43,13 +43,13 @@ enum class Kind : std::uint8_t {
   kUse = 3,      // Worker: go on from the state after `step`.
   kUsing = 4,    // Server: so it does.
   kPush = 5,     // Worker: floats of a piece of partial sum `slot`.
-  kResult = 6,   // Server: what became of a piece.
+  kResult = 6,   // Server: what became of a piece; without payload where another sends it.
   kLoad = 7,     // Worker: floats of array `slot` of the state after `step`, from `place` on.
   kFetch = 8,    // Worker: send me so; `sequence` floats.
   kState = 9,    // Server: the answer to it.
   kFailed = 10,  // Either: why this connection ends, as text.
   kBell = 11,    // Either: look into the ring.
-  kNorms = 12,   // Server: squares of the sums of its slice, as doubles.
+  kNorms = 12,   // Server: squares of the sums of its slice, as doubles; of copies without payload.
   kScale = 13,   // Worker: what gradients are to be multiplied by, in `number`.
   // Where workers do not wait for each other (ps/dispenser.h); `step` is then a task:
   kPull = 14,     // Worker: what are all pieces now? The answers are results.
@@ -58,8 +58,10 @@ enum class Kind : std::uint8_t {
                   // PsClosed to tell all servers of.
   kStretchEnd = 17,  // Server, instead of a task: all are complete; a PsStretchEnd.
   kClose = 18,       // Worker: this is what counts of a step; a PsClosed.
+  kSum = 20,         // Worker: say the checksum of your state after `step`.
+  kSumIs = 21,       // Server: XXH3-128 of it, as 32 hex digits.
 };
-inline constexpr std::uint8_t kLastKind = 18;
+inline constexpr std::uint8_t kLastKind = 21;
 
 // Of kTask, in `code`: what the worker wishes, as bits; that the parameters are too old for it.
 inline constexpr std::uint16_t kPullFirst = 1;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ps/dispenser.h"
@@ -53,11 +54,11 @@ Status check_lanes(const Plan& plan) {
 
 }  // namespace
 
-wire::PsPlan to_wire(const Plan& plan, std::size_t server, std::size_t servers) {
+wire::PsPlan to_wire(const Plan& plan, const SliceCopy& which, std::size_t servers) {
   wire::PsPlan message;
   message.set_generation(plan.generation);
   message.set_workers(static_cast<int>(plan.workers()));
-  message.set_server(static_cast<int>(server));
+  message.set_server(static_cast<int>(which.slice));
   message.set_servers(static_cast<int>(servers));
   message.set_floats(plan.floats);
   message.set_parameters(plan.parameters);
@@ -91,6 +92,10 @@ wire::PsPlan to_wire(const Plan& plan, std::size_t server, std::size_t servers) 
     async.set_compensation(plan.async->compensation);
     async.set_collects(plan.async->applying == Applying::kWhenClosed);
   }
+  if (plan.replicas > 1) {
+    message.set_copy(static_cast<int>(which.copy));
+    message.set_replicas(static_cast<int>(plan.replicas));
+  }
   return message;
 }
 
@@ -99,6 +104,10 @@ Result<Plan> from_wire(const wire::PsPlan& message) {
                        message.servers() > 0 && message.servers() <= kMostMembers &&
                        message.server() >= 0 && message.server() < message.servers();
   if (!members || message.lane_ends_size() != message.workers()) return wrong("its members");
+  const int replicas = std::max(1, message.replicas());
+  if (replicas > std::min<int>(kMostCopies, message.servers()) || message.copy() < 0 ||
+      message.copy() >= replicas)
+    return wrong("its copies");
   if (message.floats() > kMostFloats || message.parameters() > message.floats())
     return wrong(fmt::format("{} parameters in {} floats", message.parameters(), message.floats()));
   Plan plan;
@@ -130,6 +139,7 @@ Result<Plan> from_wire(const wire::PsPlan& message) {
                     .l1 = optimizer.l1()};
   plan.clip = {optimizer.clip_norm(), optimizer.clip_value()};
   TANDEM_TRY(check_numbers(plan));
+  plan.replicas = static_cast<std::size_t>(replicas);
   plan.lanes = message.lanes();
   plan.ends.assign(message.lane_ends().begin(), message.lane_ends().end());
   TANDEM_TRY(check_lanes(plan));
@@ -146,8 +156,8 @@ Result<Plan> from_wire(const wire::PsPlan& message) {
   return plan;
 }
 
-SliceConfig slice_of(const Plan& plan, std::size_t server, std::size_t servers) {
-  return {cut_slices(plan.floats, servers)[server], plan.parameters, plan.trainable, plan.optimizer,
+SliceConfig slice_of(const Plan& plan, std::size_t slice, std::size_t servers) {
+  return {cut_slices(plan.floats, servers)[slice], plan.parameters, plan.trainable, plan.optimizer,
           plan.clip};
 }
 

@@ -17,6 +17,9 @@
 
 namespace tandem::ps {
 
+// How many servers hold a slice at most.
+inline constexpr std::size_t kMostCopies = 8;
+
 // The same at every worker.
 struct Plan {
   std::uint64_t generation = 0;
@@ -30,16 +33,23 @@ struct Plan {
   collective::LaneEnds ends;  // By worker.
   // Workers do not wait for each other, and pushes are applied as they arrive; nothing: in step.
   std::optional<AsyncRule> async = {};
+  std::size_t replicas = 1;  // Servers that hold each slice.
 
   std::size_t workers() const { return ends.size(); }
 };
 
-wire::PsPlan to_wire(const Plan& plan, std::size_t server, std::size_t servers);
+// Copy `copy` of slice `slice` of `servers`. Server number (slice + copy) % servers holds it.
+struct SliceCopy {
+  std::size_t slice = 0, copy = 0;
+
+  std::size_t server(std::size_t servers) const { return (slice + copy) % servers; }
+};
+wire::PsPlan to_wire(const Plan& plan, const SliceCopy& which, std::size_t servers);
 // kInvalidArgument says what is wrong with it.
 Result<Plan> from_wire(const wire::PsPlan& message);
 
-// What server number `server` of `servers` holds of it.
-SliceConfig slice_of(const Plan& plan, std::size_t server, std::size_t servers);
+// What slice number `slice` of `servers` is.
+SliceConfig slice_of(const Plan& plan, std::size_t slice, std::size_t servers);
 // Whether a state that was made for one can go on as the other.
 bool is_same_slice(const SliceConfig& a, const SliceConfig& b);
 

@@ -89,9 +89,9 @@ net::Secret secret_of(const std::string& token) {
 // A connection: a stranger at first, then a worker's, at last one that is to end.
 class Server::Peer final : public Receiver {
  public:
-  Peer(PeerId id, Descriptor socket, std::string address, net::Greeter greeter, Service& service)
+  Peer(PeerId id, Descriptor socket, std::string address, net::Greeter greeter, Services& services)
       : id_(id),
-        service_(service),
+        services_(services),
         greeter_(std::move(greeter)),
         connection_(std::move(socket), std::move(address)) {}
 
@@ -115,12 +115,12 @@ class Server::Peer final : public Receiver {
   }
 
   Result<std::span<std::byte>> place(const Header& header) override try {
-    return service_.place(id_, header);
+    return services_.place(id_, header);
   } catch (const std::bad_alloc&) {
     return no_memory();
   }
   Status message(const Header& header, std::span<const std::byte> payload) override try {
-    return service_.message(id_, header, payload);
+    return services_.message(id_, header, payload);
   } catch (const std::bad_alloc&) {
     return no_memory();
   }
@@ -151,7 +151,7 @@ class Server::Peer final : public Receiver {
   }
 
   const PeerId id_;
-  Service& service_;
+  Services& services_;
   std::optional<net::Greeter> greeter_;  // Until it has proved itself.
   Connection connection_;
   const Clock::time_point since_ = Clock::now();
@@ -171,7 +171,7 @@ Server::Server(const ServerConfig& config, Descriptor listener, std::uint16_t po
       secret_(secret_of(config.token)),
       listener_(std::move(listener)),
       port_(port),
-      service_(*this, config.log) {}
+      services_(*this, config.log) {}
 
 Server::~Server() = default;
 
@@ -238,7 +238,7 @@ void Server::accept_all() {
     const PeerId id = next_++;
     std::string address = net::peer_of(socket.get());
     peers_[id] = std::make_unique<Peer>(id, std::move(socket), std::move(address),
-                                        std::move(greeter).value(), service_);
+                                        std::move(greeter).value(), services_);
   }
 }
 
@@ -254,7 +254,7 @@ void Server::end(PeerId id, const Error& why) {
       config_.log(fmt::format("refused {}: {} (number {})", peer.connection().peer(), why.message(),
                               refused_));
   }
-  service_.gone(id, why);
+  services_.gone(id, why);
   if (!stranger) {
     peer.connection().send_text(
         {.kind = Kind::kFailed, .code = static_cast<std::uint16_t>(why.code())}, why.message());

@@ -1,6 +1,6 @@
 // A parameter server: listens for workers, lets in those that know the secret, and serves them
-// (ps/service.h) on one thread. Others cost little: at most kMostStrangers of them are connected at
-// a time, each for kGreetingTime.
+// (ps/services.h) on one thread. Others cost little: at most kMostStrangers of them are connected
+// at a time, each for kGreetingTime.
 //
 // Between messages it looks for a moment, gives its core away for a moment, and then sleeps.
 #pragma once
@@ -20,7 +20,7 @@
 #include "net/greeter.h"
 #include "net/secret.h"
 #include "ps/connection.h"
-#include "ps/service.h"
+#include "ps/services.h"
 
 namespace tandem::ps {
 
@@ -69,7 +69,7 @@ class Server final : private Outbox {
   const net::Secret secret_;
   const Descriptor listener_;
   const std::uint16_t port_;
-  Service service_;
+  Services services_;
   std::map<PeerId, std::unique_ptr<Peer>> peers_;
   PeerId next_ = 1;
   std::uint64_t refused_ = 0;

@@ -15,21 +15,38 @@ constexpr std::size_t kStateFloats = std::size_t{1} << 18;
 
 }  // namespace
 
-ServerEnd::ServerEnd(ClientStep& now, std::size_t number, Descriptor socket,
+ServerEnd::ServerEnd(ClientStep& now, const SliceCopy& which, Descriptor socket,
                      const net::Endpoint& endpoint)
     : now_(now),
-      name_(fmt::format("server {} ({})", number, net::to_string(endpoint))),
-      slice_(cut_slices(now.plan.floats, now.servers)[number]),
+      which_(which),
+      name_(fmt::format("server {} ({})", which.server(now.servers), net::to_string(endpoint))),
+      slice_(cut_slices(now.plan.floats, now.servers)[which.slice]),
       pieces_(cut_pieces(slice_, now.plan.buckets)),
       connection_(std::move(socket), name_),
       results_(pieces_.size()) {}
 
-bool ServerEnd::holds(std::int64_t step) const {
-  const auto& steps = begun_->steps();
-  return begun_->held_floats() == now_.plan.floats &&
-         begun_->held().begin() <= begun_->held().end() &&
-         begun_->held().end() <= now_.plan.floats &&
-         std::find(steps.begin(), steps.end(), step) != steps.end();
+ServerEnd::ServerEnd(ClientStep& now, Descriptor socket, const net::Endpoint& endpoint)
+    : now_(now),
+      name_(fmt::format("a server that leaves ({})", net::to_string(endpoint))),
+      connection_(std::move(socket), name_) {}
+
+std::vector<Bucket> ServerEnd::held(std::int64_t step) const {
+  std::vector<Bucket> parts;
+  for (const wire::PsHeld& each : begun_->held()) {
+    const Bucket part{each.range().begin(), each.range().end()};
+    if (each.floats() == now_.plan.floats && part.begin <= part.end &&
+        part.end <= now_.plan.floats &&
+        std::find(each.steps().begin(), each.steps().end(), step) != each.steps().end())
+      parts.push_back(part);
+  }
+  return parts;
+}
+
+bool ServerEnd::has_slice(std::int64_t step) const {
+  const std::vector<Bucket> parts = held(step);
+  return std::any_of(parts.begin(), parts.end(), [&](const Bucket& part) {
+    return part.begin == slice_.begin && part.end == slice_.end;
+  });
 }
 
 Status ServerEnd::share(std::size_t rings) {
@@ -127,12 +144,19 @@ void ServerEnd::ask_for_task(const Header& task) {
   connection_.send(task);
 }
 
+void ServerEnd::ask_checksum(std::int64_t step) {
+  checksum_.clear();
+  sum_asked_ = step;
+  connection_.send({.kind = Kind::kSum, .step = step});
+}
+
 Result<std::span<std::byte>> ServerEnd::place(const Header& header) {
   switch (header.kind) {
     case Kind::kBegun:
     case Kind::kTask:
     case Kind::kStretchEnd:
     case Kind::kFailed:
+    case Kind::kSumIs:
       text_.resize(header.bytes);
       return std::as_writable_bytes(std::span(text_));
     case Kind::kResult: {
@@ -168,7 +192,8 @@ Status ServerEnd::message(const Header& header, std::span<const std::byte> paylo
       return {};
     case Kind::kResult:
       TANDEM_TRY(check_result(header));
-      results_[came_++] = floats_of(payload);
+      if (!is_copy()) results_[came_] = floats_of(payload);
+      ++came_;
       now_.norm = header.number;
       if (header.code != 0) now_.is_finite = false;
       return {};
@@ -196,6 +221,12 @@ Status ServerEnd::message(const Header& header, std::span<const std::byte> paylo
       stretch_end_ = std::move(end);
       return {};
     }
+    case Kind::kSumIs:
+      if (header.step != sum_asked_ || text_.empty() || header.bytes != text_.size())
+        return unexpected();
+      sum_asked_.reset();
+      checksum_ = text_;
+      return {};
     case Kind::kFailed: {
       const auto code = header.code <= static_cast<std::uint16_t>(Code::kInternal)
                             ? static_cast<Code>(header.code)
@@ -220,7 +251,8 @@ Status ServerEnd::check_result(const Header& header) const {
   const bool due = header.place == came_ && came_ < pushed_ && header.step == now_.step + 1;
   if (!due) return unexpected();
   const Piece& piece = pieces_[came_];
-  if (header.bytes != (piece.end - piece.begin) * sizeof(float)) return unexpected();
+  const std::size_t floats = is_copy() ? 0 : piece.end - piece.begin;
+  if (header.bytes != floats * sizeof(float)) return unexpected();
   return {};
 }
 

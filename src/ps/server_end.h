@@ -1,6 +1,6 @@
-// One parameter server as a worker sees it: what was pushed to it, what came back, and what is
-// awaited. The worker's Client (ps/client.h) owns one for each server, and the step that all of
-// them share.
+// One copy of a slice at a parameter server as a worker sees it: what was pushed to it, what came
+// back, and what is awaited. The worker's Client (ps/client.h) owns one for each copy of each
+// slice, and the step that all of them share.
 //
 // Nothing here waits. Belongs to the client's thread.
 #pragma once
@@ -50,9 +50,17 @@ struct ClientStep {
 class ServerEnd final : public Receiver {
  public:
   // `now` must outlive it.
-  ServerEnd(ClientStep& now, std::size_t number, Descriptor socket, const net::Endpoint& endpoint);
+  ServerEnd(ClientStep& now, const SliceCopy& which, Descriptor socket,
+            const net::Endpoint& endpoint);
+  // Of a server that takes no part any more: what it has can be fetched.
+  ServerEnd(ClientStep& now, Descriptor socket, const net::Endpoint& endpoint);
 
+  // "server 2 (127.0.0.1:4711)".
+  const std::string& name() const { return name_; }
   const Bucket& slice() const { return slice_; }
+  std::size_t slice_number() const { return which_.slice; }
+  // Another server sends the results.
+  bool is_copy() const { return which_.copy > 0; }
   // It takes no part: there are more servers than blocks of the vector.
   bool is_idle() const { return pieces_.empty(); }
   Connection& connection() { return connection_; }
@@ -60,8 +68,10 @@ class ServerEnd final : public Receiver {
 
   // What it said of itself; null until then.
   const wire::PsBegun* begun() const { return begun_ ? &*begun_ : nullptr; }
-  // Whether it has said that it has the state after `step` of a part of this vector.
-  bool holds(std::int64_t step) const;
+  // The parts of this vector of which it has said that it has the state after `step`.
+  std::vector<Bucket> held(std::int64_t step) const;
+  // Whether its slice is one of them.
+  bool has_slice(std::int64_t step) const;
   // Maps the server's memory, once it has said where it is. `rings` is where ours for it lie.
   Status share(std::size_t rings);
 
@@ -78,6 +88,9 @@ class ServerEnd final : public Receiver {
   void load(std::int64_t step, std::uint32_t array, std::size_t begin, std::span<const float> from);
   void use(std::int64_t step);
   bool is_using(std::int64_t step) const { return using_ == step || is_idle(); }
+  // Asks for the checksum of its state; "" until it came.
+  void ask_checksum(std::int64_t step);
+  const std::string& checksum() const { return checksum_; }
 
   // Where workers do not wait for each other. What all pieces are now comes as results.
   void pull();
@@ -105,6 +118,7 @@ class ServerEnd final : public Receiver {
   Status check_result(const Header& header) const;
 
   ClientStep& now_;
+  const SliceCopy which_;
   const std::string name_;
   const Bucket slice_;
   const std::vector<Piece> pieces_;
@@ -114,6 +128,8 @@ class ServerEnd final : public Receiver {
   std::optional<wire::PsBegun> begun_;
   std::optional<std::int64_t> using_;
   std::deque<Wanted> wanted_;
+  std::optional<std::int64_t> sum_asked_;
+  std::string checksum_;
 
   // Of the step.
   std::size_t pushed_ = 0, came_ = 0;  // Pieces.

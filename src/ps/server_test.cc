@@ -298,5 +298,128 @@ TEST(Server, IsMissedByItsWorkers) {
       << status.error().message();
 }
 
+TEST(Server, CopiesOfASliceChangeNothing) {
+  for (const Sharing sharing : {Sharing::kWhereItCan, Sharing::kNever}) {
+    for (const auto& [servers, replicas] : {std::pair(1, 1), {2, 2}, {3, 2}, {3, 3}}) {
+      for (const double norm : {0.0, 0.5}) {
+        Plan plan = plan_of(50'000, 77, 4, 2);
+        plan.replicas = static_cast<std::size_t>(replicas);
+        plan.clip.norm = norm;
+        TestServers running(static_cast<std::size_t>(servers));
+        const std::vector<float> alone = computed_alone(plan, 3);
+        for (const std::vector<float>& result : train(running, plan, 0, 3, sharing))
+          EXPECT_EQ(result, alone) << servers << " servers, " << replicas << " copies";
+      }
+    }
+  }
+}
+
+// What a worker that is alone in a generation sees, with servers of its choice.
+struct Alone {
+  Alone(const TestServers& servers, Plan plan_of_all, std::vector<net::Endpoint> present,
+        std::vector<net::Endpoint> former = {})
+      : plan(std::move(plan_of_all)), parameters(plan.parameters), momentum(plan.parameters) {
+    auto connected = Client::connect({.servers = std::move(present),
+                                      .former = std::move(former),
+                                      .token = servers.token(),
+                                      .plan = plan,
+                                      .name = "worker 0"},
+                                     deadline_after(seconds(20)));
+    EXPECT_TRUE(connected.ok()) << connected.error().message();
+    if (connected.ok()) client = std::move(connected).value();
+  }
+  Status load(float value) {
+    parameters.assign(plan.parameters, value);
+    return client->load(0, {parameters, momentum}, deadline_after(seconds(20)));
+  }
+  Status restore(std::int64_t step) {
+    return client->restore(step, {parameters, momentum}, deadline_after(seconds(20)));
+  }
+
+  const Plan plan;
+  std::vector<float> parameters, momentum;
+  std::unique_ptr<Client> client;
+};
+
+// A plan of one worker for a later generation.
+Plan later(Plan plan, std::uint64_t generation) {
+  plan.generation = generation;
+  plan.ends = collective::equal_shares(plan.lanes, 1);
+  return plan;
+}
+
+TEST(Server, IsReplacedFromTheCopies) {
+  Plan plan = plan_of(30'000, 5, 1, 1);
+  plan.replicas = 2;
+  TestServers running(3);
+  train(running, plan, 0, 2, Sharing::kWhereItCan);
+  running.stop(1);
+  running.start();
+  const auto& all = running.endpoints();
+  Alone next(running, later(plan, 2), {all[0], all[3], all[2]});
+  EXPECT_FALSE(next.client->all_have(2));
+  ASSERT_TRUE(next.client->can_fetch(2));
+  const Status restored = next.restore(2);
+  ASSERT_TRUE(restored.ok()) << restored.error().message();
+  EXPECT_TRUE(next.client->compare_copies(2, deadline_after(seconds(20))).ok());
+  ASSERT_TRUE(one_step(*next.client, next.plan, 0, 2).ok());
+  EXPECT_EQ(all_results(*next.client, plan.floats), computed_alone(plan, 3));
+}
+
+TEST(Server, GivesItsSlicesToMoreServersAndToFewer) {
+  const Plan plan = plan_of(30'000, 5, 1, 1);
+  TestServers running(3);
+  const auto& all = running.endpoints();
+  {
+    Alone first(running, plan, {all[0], all[1]});
+    first.parameters = first_parameters(plan);
+    const Arrays state{first.parameters, first.momentum};
+    ASSERT_TRUE(first.client->load(0, state, deadline_after(seconds(20))).ok());
+    ASSERT_TRUE(one_step(*first.client, plan, 0, 0).ok());
+  }
+  {
+    Alone more(running, later(plan, 2), all);
+    ASSERT_TRUE(more.restore(1).ok());
+    ASSERT_TRUE(one_step(*more.client, plan, 0, 1).ok());
+  }
+  Alone fewer(running, later(plan, 3), {all[1]}, {all[0], all[2]});
+  ASSERT_TRUE(fewer.restore(2).ok());
+  ASSERT_TRUE(one_step(*fewer.client, plan, 0, 2).ok());
+  EXPECT_EQ(all_results(*fewer.client, plan.floats), computed_alone(plan, 3));
+}
+
+TEST(Server, KeepsWhatItGaveAwayUntilAStepIsMade) {
+  const Plan plan = plan_of(30'000, 5, 1, 1);
+  TestServers running(2);
+  const auto& all = running.endpoints();
+  ASSERT_TRUE(Alone(running, plan, {all[0]}).load(1).ok());
+  ASSERT_TRUE(Alone(running, later(plan, 2), all).restore(0).ok());
+  EXPECT_TRUE(Alone(running, later(plan, 3), {all[0]}).client->all_have(0));
+  {
+    Alone both(running, later(plan, 4), all);
+    ASSERT_TRUE(both.client->all_have(0));
+    ASSERT_TRUE(both.client->use(0, deadline_after(seconds(20))).ok());
+    ASSERT_TRUE(one_step(*both.client, plan, 0, 0).ok());
+  }
+  EXPECT_FALSE(Alone(running, later(plan, 5), {all[0]}).client->can_fetch(0));
+}
+
+TEST(Server, DifferentCopiesAreFound) {
+  Plan plan = plan_of(30'000, 5, 1, 1);
+  TestServers running(2);
+  const auto& all = running.endpoints();
+  ASSERT_TRUE(Alone(running, plan, {all[0], all[1]}).load(1).ok());
+  ASSERT_TRUE(Alone(running, later(plan, 2), {all[1], all[0]}).load(2).ok());
+  plan.replicas = 2;
+  Alone both(running, later(plan, 3), all);
+  ASSERT_TRUE(both.client->all_have(0));
+  ASSERT_TRUE(both.client->use(0, deadline_after(seconds(20))).ok());
+  const Status compared = both.client->compare_copies(0, deadline_after(seconds(20)));
+  ASSERT_FALSE(compared.ok());
+  EXPECT_EQ(compared.error().code(), Code::kCorrupt);
+  EXPECT_NE(compared.error().message().find("slice 0"), std::string::npos)
+      << compared.error().message();
+}
+
 }  // namespace
 }  // namespace tandem::ps

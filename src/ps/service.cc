@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <new>
+#include <utility>
 
 #include "collective/host.h"
 #include "optim/clip.h"
@@ -21,23 +21,6 @@ constexpr std::size_t kPart = 2048;
 Error unexpected(const Header& header) {
   return Error(Code::kInvalidArgument, fmt::format("a message of kind {} came where none was due",
                                                    static_cast<int>(header.kind)));
-}
-
-Result<Service::Holding> Service::make_holding(const SliceConfig& config, std::size_t floats) try {
-  Holding holding;
-  const std::size_t count = 2 * (config.slice.end - config.slice.begin);
-  TANDEM_ASSIGN(collective::Arena arena, collective::Arena::create());
-  holding.arena = std::make_unique<collective::Arena>(std::move(arena));
-  TANDEM_ASSIGN(holding.memory, holding.arena->map(0, count * sizeof(float)));
-  TANDEM_ASSIGN(
-      holding.slice,
-      DenseSlice::create(config, {reinterpret_cast<float*>(holding.memory.data()), count}));
-  holding.vector_floats = floats;
-  return holding;
-} catch (const std::bad_alloc&) {
-  return Error(Code::kOutOfSpace, fmt::format("a server's slice of {} floats does not fit into "
-                                              "memory; use more servers",
-                                              config.slice.end - config.slice.begin));
 }
 
 Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
@@ -84,7 +67,7 @@ Status Service::check_push(const Member& member, const Header& header) const {
 Result<std::span<float>> Service::place_of_load(const Header& header) {
   if (in_use_ || header.bytes % sizeof(float) != 0 || header.place < config_.slice.begin)
     return unexpected(header);
-  if (!incoming_ && !(holding_ && is_same_slice(holding_->slice->config(), config_))) {
+  if (!incoming_ && !holding_) {
     TANDEM_ASSIGN(incoming_, make_holding(config_, plan_->floats));
   }
   return incoming_or_held().slice->load(
@@ -107,6 +90,8 @@ Status Service::message(PeerId peer, const Header& header, std::span<const std::
       return use(peer, header);
     case Kind::kFetch:
       return fetch(peer, header);
+    case Kind::kSum:
+      return checksum(peer, header);
     case Kind::kPush:
       return push(peer, header, payload);
     case Kind::kScale:
@@ -154,14 +139,8 @@ Status Service::begin(PeerId peer, std::span<const std::byte> payload) {
   member.worker = begin.worker();
   member.name = begin.name();
   wire::PsBegun begun;
-  if (holding_) {
-    const Bucket& slice = holding_->slice->config().slice;
-    begun.mutable_held()->set_begin(slice.begin);
-    begun.mutable_held()->set_end(slice.end);
-    begun.set_held_floats(holding_->vector_floats);
-    for (const std::int64_t step : holding_->slice->steps()) begun.add_steps(step);
-    tell_progress(begun);
-  }
+  shelf_->describe(begun);
+  tell_progress(begun);
   TANDEM_TRY(share(peer, member, begin, begun));
   members_.emplace(peer, std::move(member));
   out_.send_text(peer, {.kind = Kind::kBegun}, begun.SerializeAsString());
@@ -184,22 +163,25 @@ Status Service::begin_generation(Plan plan, const wire::PsPlan& message) {
     break_up(0, Error(Code::kPeerLost, fmt::format("generation {} began", plan.generation)));
   }
   newest_generation_ = plan.generation;
-  const auto server = static_cast<std::size_t>(message.server());
+  const auto slice = static_cast<std::size_t>(message.server());
   const auto servers = static_cast<std::size_t>(message.servers());
-  config_ = slice_of(plan, server, servers);
+  config_ = slice_of(plan, slice, servers);
+  is_copy_ = message.copy() > 0;
   plan_bytes_ = message.SerializeAsString();
   round_.emplace(cut_pieces(config_.slice, plan.buckets), collective::partials_of(plan.ends));
   plan_ = std::move(plan);
+  holding_ = shelf_->find(config_, plan_->floats);
   incoming_.reset();
-  in_use_ = false;
+  in_use_ = has_stepped_ = false;
   done_ = 0;
   awaits_scale_ = false;
   finite_ = true;
-  is_last_ = server + 1 == servers;
+  is_last_ = slice + 1 == servers;
   if (is_async()) TANDEM_TRY(make_copies());
   sums_.resize(plan_->clip.norm > 0 ? config_.slice.end - config_.slice.begin : kPart);
-  log_(fmt::format("generation {}: {} workers, floats {} to {} of {}", newest_generation_,
-                   plan_->workers(), config_.slice.begin, config_.slice.end, plan_->floats));
+  log_(fmt::format("generation {}: {} workers, floats {} to {} of {}{}", newest_generation_,
+                   plan_->workers(), config_.slice.begin, config_.slice.end, plan_->floats,
+                   is_copy_ ? fmt::format(", copy {}", message.copy()) : ""));
   return {};
 }
 
@@ -216,10 +198,8 @@ Status Service::share(PeerId peer, Member& member, const wire::PsBegin& begin,
     return Error(Code::kInvalidArgument, "a worker's shared memory is smaller than it says");
   TANDEM_ASSIGN(member.memory, arena->map(0, begin.memory_bytes()));
   // The results' memory exists before the first worker asks for its place.
-  if (!is_async() && (!holding_ || !is_same_slice(holding_->slice->config(), config_))) {
-    if (!incoming_) {
-      TANDEM_ASSIGN(incoming_, make_holding(config_, plan_->floats));
-    }
+  if (!is_async() && !incoming_ && !holding_) {
+    TANDEM_ASSIGN(incoming_, make_holding(config_, plan_->floats));
   }
   const collective::Arena& shared = is_async() ? *copies_.arena : *incoming_or_held().arena;
   const collective::Mapping& ours = is_async() ? copies_.memory : incoming_or_held().memory;
@@ -244,34 +224,34 @@ Status Service::use(PeerId peer, const Header& header) {
   const bool loaded = incoming_ || (holding_ && holding_->slice->is_loading());
   if (incoming_ && !incoming_->slice->use(header.step).ok()) incoming_.reset();
   if (incoming_) {
-    retired_ = std::move(holding_);
-    holding_ = std::move(incoming_);
-    incoming_.reset();
+    holding_ = std::exchange(incoming_, nullptr);
+    shelf_->put(holding_);
   } else {
-    if (!holding_ || !is_same_slice(holding_->slice->config(), config_))
+    if (!holding_)
       return Error(Code::kNotFound, fmt::format("no state after step {}", header.step));
     if (!is_async() || loaded) TANDEM_TRY(holding_->slice->use(header.step));
   }
   if (loaded) holding_->progress.reset();
   if (is_async()) TANDEM_TRY(use_async(header.step));
+  holding_->used_in = newest_generation_;
   in_use_ = true;
   out_.send(peer, {.kind = Kind::kUsing, .step = header.step}, {});
   return {};
 }
 
 Status Service::fetch(PeerId peer, const Header& header) {
-  if (!holding_) return Error(Code::kNotFound, "the server has no state");
-  const Bucket& slice = holding_->slice->config().slice;
-  if (header.place < slice.begin || header.sequence > kMostPayload / sizeof(float))
-    return Error(Code::kInvalidArgument,
-                 fmt::format("{} floats from {} on are not held here, or too many at once",
-                             header.sequence, header.place));
   TANDEM_ASSIGN(const std::span<const float> floats,
-                holding_->slice->fetch(header.step, header.slot, header.place - slice.begin,
-                                       header.sequence));
+                shelf_->fetch(header.step, header.slot, header.place, header.sequence));
   Header answer = header;
   answer.kind = Kind::kState;
   out_.send(peer, answer, std::as_bytes(floats));
+  return {};
+}
+
+Status Service::checksum(PeerId peer, const Header& header) {
+  if (!in_use_) return unexpected(header);
+  TANDEM_ASSIGN(std::string sum, holding_->slice->checksum(header.step));
+  out_.send_text(peer, {.kind = Kind::kSumIs, .step = header.step}, std::move(sum));
   return {};
 }
 
@@ -329,8 +309,13 @@ void Service::apply_piece(std::size_t index) {
                       .step = slice.step() + 1,
                       .place = index,
                       .number = norm_};
-  const std::span<const std::byte> bytes = bytes_of(slice.result({first, first + count}));
-  for (const auto& [peer, member] : members_) out_.send(peer, result, bytes);
+  send_result(result, slice.result({first, first + count}));
+}
+
+// Without the floats the message still says where they lie: it goes the same way.
+void Service::send_result(const Header& header, std::span<const float> floats) {
+  const std::span<const std::byte> bytes = bytes_of(is_copy_ ? floats.first(0) : floats);
+  for (const auto& [peer, member] : members_) out_.send(peer, header, bytes);
 }
 
 void Service::sum_piece(std::size_t index) {
@@ -340,7 +325,8 @@ void Service::sum_piece(std::size_t index) {
                            sums_.data() + (piece.begin - config_.slice.begin));
 }
 
-// The norm is that of all servers' sums: the first worker adds it up.
+// The norm is that of all servers' sums: the first worker adds it up. Copies say that they have
+// their sums, too, so that what it answers never comes before.
 void Service::send_norms() {
   const std::size_t parameters = holding_->slice->parameters();
   const std::span<float> gradients = std::span(sums_).first(parameters);
@@ -349,10 +335,10 @@ void Service::send_norms() {
   squares_.clear();
   optim::add_squares(gradients, config_.slice.begin, plan_->trainable, squares_);
   awaits_scale_ = true;
+  const std::span<const double> sent = is_copy_ ? std::span<const double>() : squares_;
   for (const auto& [peer, member] : members_) {
     if (member.worker == 0)
-      out_.send(peer, {.kind = Kind::kNorms, .step = holding_->slice->step()},
-                std::as_bytes(std::span(squares_)));
+      out_.send(peer, {.kind = Kind::kNorms, .step = holding_->slice->step()}, std::as_bytes(sent));
   }
 }
 
@@ -373,7 +359,7 @@ Status Service::scale(const Header& header) {
                         .step = slice.step() + 1,
                         .place = index,
                         .number = norm_};
-    for (const auto& [peer, member] : members_) out_.send(peer, result, bytes_of(slice.result(at)));
+    send_result(result, slice.result(at));
   }
   end_step();
   return {};
@@ -383,6 +369,12 @@ void Service::end_step() {
   holding_->slice->commit();
   round_->next();
   done_ = 0;
+  // All workers have pushed, so every server of the generation has its state.
+  if (!std::exchange(has_stepped_, true)) shelf_->keep_only(newest_generation_);
+}
+
+void Service::dismiss(const Error& why) {
+  if (plan_) break_up(0, why);
 }
 
 void Service::gone(PeerId peer, const Error& why) {
@@ -407,7 +399,6 @@ void Service::break_up(PeerId guilty, const Error& why) {
   plan_.reset();
   round_.reset();
   incoming_.reset();
-  retired_.reset();
   in_use_ = false;
   done_ = 0;
   awaits_scale_ = false;

@@ -1,8 +1,10 @@
-// What a parameter server does with the messages of its workers: holds a slice of a job's
-// parameters and optimizer state, sums what the workers of a generation push, updates, and gives
-// every worker the result. Knows no sockets: whoever does (ps/server.h) numbers the peers, brings
-// their messages and carries out what is sent. Where workers do not wait for each other it applies
-// pushes as they arrive (ps/arrivals.h), and the last server hands out the tasks.
+// What a parameter server does with the messages of its workers about one slice of a job's
+// parameters and optimizer state: sums what the workers of a generation push, updates, and gives
+// every worker the result. Where several servers hold the slice, all do the same, and only the
+// first sends results; the others say that they have them. Where workers do not wait for each other
+// it applies pushes as they arrive (ps/arrivals.h), and that of the last slice hands out the tasks.
+// Knows no sockets: whoever does (ps/server.h) numbers the peers, brings their messages and carries
+// out what is sent.
 //
 // A generation is over for all its workers when one of them is gone or sends what it must not; the
 // state stays, and the next generation goes on from it. Belongs to one thread.
@@ -26,6 +28,7 @@
 #include "ps/message.h"
 #include "ps/plan.h"
 #include "ps/round.h"
+#include "ps/shelf.h"
 
 namespace tandem::ps {
 
@@ -50,23 +53,19 @@ class Service {
  public:
   using Log = std::function<void(const std::string&)>;
 
-  Service(Outbox& out, Log log) : out_(out), log_(std::move(log)) {}
+  // States are kept on the shelf, which may be that of other slices of this process, too.
+  Service(Outbox& out, Log log, std::shared_ptr<Shelf> shelf = std::make_shared<Shelf>())
+      : out_(out), log_(std::move(log)), shelf_(std::move(shelf)) {}
 
   // As Receiver's, of a peer that has proved itself.
   Result<std::span<std::byte>> place(PeerId peer, const Header& header);
   Status message(PeerId peer, const Header& header, std::span<const std::byte> payload);
   // The connection is over.
   void gone(PeerId peer, const Error& why);
+  // The generation is over for all its workers.
+  void dismiss(const Error& why);
 
  private:
-  // State of a slice, in memory that workers of this host map.
-  struct Holding {
-    std::unique_ptr<collective::Arena> arena;
-    collective::Mapping memory;
-    std::unique_ptr<DenseSlice> slice;
-    std::size_t vector_floats = 0;
-    std::optional<TaskProgress> progress;  // Where workers do not wait for each other.
-  };
   // What each worker was answered last, in memory that workers of this host map.
   struct Copies {
     std::unique_ptr<collective::Arena> arena;
@@ -79,8 +78,6 @@ class Service {
     std::map<std::uint32_t, std::vector<float>> received;  // By partial sum, where it does not.
   };
 
-  static Result<Holding> make_holding(const SliceConfig& config, std::size_t floats);
-
   Status check_push(const Member& member, const Header& header) const;
   Result<std::span<float>> place_of_load(const Header& header);
   Status begin(PeerId peer, std::span<const std::byte> payload);
@@ -89,6 +86,7 @@ class Service {
   Status share(PeerId peer, Member& member, const wire::PsBegin& begin, wire::PsBegun& begun);
   Status use(PeerId peer, const Header& header);
   Status fetch(PeerId peer, const Header& header);
+  Status checksum(PeerId peer, const Header& header);
   Status push(PeerId peer, const Header& header, std::span<const std::byte> payload);
   Status scale(const Header& header);
   // All that can be done with what has come.
@@ -97,6 +95,7 @@ class Service {
   void apply_piece(std::size_t piece);
   void end_step();
   void send_norms();
+  void send_result(const Header& header, std::span<const float> floats);
   void break_up(PeerId guilty, const Error& why);
 
   // Where workers do not wait for each other (service_async.cc).
@@ -116,9 +115,9 @@ class Service {
 
   Outbox& out_;
   const Log log_;
-  std::optional<Holding> holding_;
-  std::optional<Holding> incoming_;  // Is being loaded, and takes its place.
-  std::optional<Holding> retired_;   // What it took the place of: some of it may wait to be sent.
+  const std::shared_ptr<Shelf> shelf_;
+  std::shared_ptr<Holding> holding_;   // The slice's, on the shelf; null when there is none.
+  std::shared_ptr<Holding> incoming_;  // Is being loaded, and goes there.
 
   // Of the generation; empty between two.
   std::optional<Plan> plan_;
@@ -128,6 +127,8 @@ class Service {
   std::map<PeerId, Member> members_;
   std::map<PeerId, std::vector<std::byte>> texts_;  // Of messages under way.
   bool in_use_ = false;  // The workers have said what to go on from: now they push.
+  bool is_copy_ = false;
+  bool has_stepped_ = false;  // In this generation.
 
   // Of the step under way.
   std::optional<Round> round_;

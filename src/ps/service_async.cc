@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "ps/service.h"
 
@@ -27,9 +28,8 @@ Status Service::make_copies() {
 }
 
 void Service::tell_progress(wire::PsBegun& begun) const {
-  if (!holding_->progress) return;
+  if (!is_async() || !holding_ || !holding_->progress) return;
   const TaskProgress& progress = *holding_->progress;
-  // Whoever has applied all tasks of a step, and no more, also has the state after it.
   std::int64_t below = progress.from() * plan_->lanes;
   for (const std::int64_t task : progress.complete()) {
     if (task == below) {
@@ -40,8 +40,6 @@ void Service::tell_progress(wire::PsBegun& begun) const {
   }
   begun.set_done_below(below);
   begun.set_begun_below(progress.begun_below());
-  const std::int64_t step = below / plan_->lanes;
-  if (step > progress.from() && progress.stands_after(step)) begun.add_steps(step);
 }
 
 // Goes on with the stretch that began after `step`, or begins the next one.

@@ -31,7 +31,7 @@ std::string begin_of(int worker, const std::string& name = "") {
   plan.lanes = 2;
   plan.ends = {1, 2};
   wire::PsBegin begin;
-  *begin.mutable_plan() = to_wire(plan, 0, 1);
+  *begin.mutable_plan() = to_wire(plan, {}, 1);
   begin.set_worker(worker);
   begin.set_name(name);
   return begin.SerializeAsString();
@@ -104,10 +104,10 @@ TEST_F(ServiceTest, RefusesPlansThatDoNotCoverTheVectorOnce) {
   for (const std::vector<Bucket>& buckets :
        {std::vector<Bucket>{}, {{5, 10}, {5, 20}}, {{0, 10}}, {{0, 10}, {10, 19}}}) {
     plan.buckets = buckets;
-    EXPECT_FALSE(from_wire(to_wire(plan, 0, 1)).ok());
+    EXPECT_FALSE(from_wire(to_wire(plan, {}, 1)).ok());
   }
   plan.buckets = {{4, 10}, {0, 4}, {10, 20}};
-  EXPECT_TRUE(from_wire(to_wire(plan, 0, 1)).ok());
+  EXPECT_TRUE(from_wire(to_wire(plan, {}, 1)).ok());
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // clang-format off
 // Sources: src/ps/message.cc src/ps/plan.cc src/ps/pieces.cc src/ps/round.cc src/ps/dense_slice.cc src/ps/service.cc
-// src/optim/optimizer.cc src/optim/factors.cc src/optim/portable.cc src/optim/clip.cc src/collective/tree.cc
+// src/ps/services.cc src/ps/shelf.cc src/optim/optimizer.cc src/optim/factors.cc src/optim/portable.cc
+// src/optim/clip.cc src/collective/tree.cc src/base/hash.cc
 // src/collective/reducer.cc src/collective/reduce.cc src/collective/arena.cc src/collective/host.cc
 // src/base/span_math.cc src/base/check.cc src/base/result.cc wire/ps.pb.cc
-// Links: -lfmt -lprotobuf-lite
+// Links: -lfmt -lprotobuf-lite -lxxhash
 // clang-format on
 //
 // A parameter server takes whatever its workers send: messages that are not due, do not fit or make
@@ -16,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "ps/service.h"
+#include "ps/services.h"
 
 namespace {
 
@@ -46,27 +47,28 @@ std::string begin_of(int worker) {
   plan.lanes = 2;
   plan.ends = {1, 2};
   wire::PsBegin begin;
-  *begin.mutable_plan() = to_wire(plan, 0, 1);
+  *begin.mutable_plan() = to_wire(plan, {}, 1);
   begin.set_worker(worker);
   return begin.SerializeAsString();
 }
 
 // Whether the sender may go on.
-bool give(Service& service, PeerId peer, const Header& header, std::span<const std::byte> payload) {
+bool give(Services& services, PeerId peer, const Header& header,
+          std::span<const std::byte> payload) {
   Status status;
   if (header.bytes > 0) {
-    auto place = service.place(peer, header);
+    auto place = services.place(peer, header);
     if (place.ok()) {
       if (place->size() != header.bytes) std::abort();
       std::copy(payload.begin(), payload.end(), place->begin());
-      status = service.message(peer, header, *place);
+      status = services.message(peer, header, *place);
     } else {
       status = place.error();
     }
   } else {
-    status = service.message(peer, header, {});
+    status = services.message(peer, header, {});
   }
-  if (!status.ok()) service.gone(peer, status.error());
+  if (!status.ok()) services.gone(peer, status.error());
   return status.ok();
 }
 
@@ -83,11 +85,11 @@ bool is_small(const Header& header, std::span<const std::byte> payload) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::span<const std::byte> input = std::as_bytes(std::span(data, size));
   Nowhere out;
-  Service service(out, [](const std::string&) {});
+  Services services(out, [](const std::string&) {});
   for (int worker = 0; worker < 2; ++worker) {
     const std::string begin = begin_of(worker);
     const Header header{.kind = Kind::kBegin, .bytes = begin.size()};
-    if (!give(service, static_cast<PeerId>(worker + 1), header, std::as_bytes(std::span(begin))))
+    if (!give(services, static_cast<PeerId>(worker + 1), header, std::as_bytes(std::span(begin))))
       std::abort();
   }
   while (input.size() > kHeaderBytes) {
@@ -100,7 +102,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t there = std::min(payload.size(), input.size());
     std::copy_n(input.begin(), there, payload.begin());
     input = input.subspan(there);
-    if (is_small(*header, payload)) give(service, peer, *header, payload);
+    if (is_small(*header, payload)) give(services, peer, *header, payload);
   }
   return 0;
 }

@@ -1,0 +1,79 @@
+#include "ps/shelf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "ps/message.h"
+#include "ps/plan.h"
+
+namespace tandem::ps {
+
+Result<std::shared_ptr<Holding>> make_holding(const SliceConfig& config,
+                                              std::size_t vector_floats) try {
+  auto holding = std::make_shared<Holding>();
+  const std::size_t count = 2 * (config.slice.end - config.slice.begin);
+  TANDEM_ASSIGN(collective::Arena arena, collective::Arena::create());
+  holding->arena = std::make_unique<collective::Arena>(std::move(arena));
+  TANDEM_ASSIGN(holding->memory, holding->arena->map(0, count * sizeof(float)));
+  TANDEM_ASSIGN(
+      holding->slice,
+      DenseSlice::create(config, {reinterpret_cast<float*>(holding->memory.data()), count}));
+  holding->vector_floats = vector_floats;
+  return holding;
+} catch (const std::bad_alloc&) {
+  return Error(Code::kOutOfSpace, fmt::format("a server's slice of {} floats does not fit into "
+                                              "memory; use more servers",
+                                              config.slice.end - config.slice.begin));
+}
+
+std::shared_ptr<Holding> Shelf::find(const SliceConfig& config, std::size_t vector_floats) const {
+  const auto found = std::find_if(all_.rbegin(), all_.rend(), [&](const auto& each) {
+    return each->vector_floats == vector_floats && is_same_slice(each->slice->config(), config);
+  });
+  return found == all_.rend() ? nullptr : *found;
+}
+
+void Shelf::put(std::shared_ptr<Holding> holding) {
+  if (all_.size() == kMost) all_.erase(all_.begin());
+  all_.push_back(std::move(holding));
+}
+
+void Shelf::keep_only(std::uint64_t generation) {
+  std::erase_if(all_, [&](const auto& each) { return each->used_in != generation; });
+}
+
+Result<std::span<const float>> Shelf::fetch(std::int64_t step, std::size_t array, std::size_t place,
+                                            std::size_t count) const {
+  if (count > kMostPayload / sizeof(float))
+    return Error(Code::kInvalidArgument, fmt::format("{} floats are too many at once", count));
+  for (auto each = all_.rbegin(); each != all_.rend(); ++each) {
+    DenseSlice& slice = *(*each)->slice;
+    const std::size_t begin = slice.config().slice.begin;
+    if (place < begin) continue;
+    auto floats = slice.fetch(step, array, place - begin, count);
+    if (floats.ok()) return floats;
+  }
+  return Error(Code::kNotFound, fmt::format("{} floats from {} on of array {} after step {} are "
+                                            "not held here",
+                                            count, place, array, step));
+}
+
+void Shelf::describe(wire::PsBegun& begun) const {
+  for (const auto& each : all_) {
+    const Bucket& slice = each->slice->config().slice;
+    wire::PsHeld& held = *begun.add_held();
+    held.mutable_range()->set_begin(slice.begin);
+    held.mutable_range()->set_end(slice.end);
+    held.set_floats(each->vector_floats);
+    for (const std::int64_t step : each->slice->steps()) held.add_steps(step);
+    // Whoever has applied all tasks of a step, and no more, also has the state after it.
+    if (!each->progress) continue;
+    const std::int64_t step = each->progress->open_step();
+    if (step > each->progress->from() && each->progress->stands_after(step)) held.add_steps(step);
+  }
+}
+
+}  // namespace tandem::ps
