@@ -50,6 +50,7 @@ struct Cluster {
   std::int64_t lanes = 0;         // 0: as many as workers.
   std::string strategy = "allreduce";
   std::int64_t servers = 1;       // Parameter servers; strategy ps.
+  std::int64_t replicas = 1;      // Servers that hold each slice; strategy ps.
   std::string engine = "auto";    // auto, shm, gloo, mpi.
   double timeout_s = 60;          // How long a worker waits for another inside a step.
   std::int64_t bucket_bytes = 0;  // Gradients summed together; 0: what was measured to be best.

@@ -310,6 +310,12 @@ std::vector<Key> cluster_keys() {
            "Parameter servers of strategy `ps`, each with a slice of the parameters. It does "
            "not change the result.",
        .range = from_to(1, 256)},
+      {.path = "cluster.replicas",
+       .field = cluster<&Cluster::replicas>(),
+       .meaning =
+           "Servers that hold each slice: with 2 or more the job goes on without a step back "
+           "when one of them dies. It does not change the result.",
+       .range = from_to(1, 8)},
       {.path = "cluster.engine",
        .field = cluster<&Cluster::engine>(),
        .meaning = "What moves gradients between workers. It does not change the result.",

@@ -62,6 +62,7 @@ max_restarts = 8
 lanes = 1
 strategy = "allreduce"
 servers = 1
+replicas = 1
 engine = "auto"
 timeout_s = 60
 bucket_bytes = 0
