@@ -44,6 +44,8 @@ Result<train::Place> NodePlaces::next(train::Parting parting,
   servers.generation = place_.generation();
   for (const wire::ServerAddress& server : place_.servers())
     servers.endpoints.push_back({server.host(), static_cast<std::uint16_t>(server.port())});
+  for (const wire::ServerAddress& server : place_.former_servers())
+    servers.former.push_back({server.host(), static_cast<std::uint16_t>(server.port())});
   return train::Place{
       std::move(group), place_.resume(),    {place_.lane_ends().begin(), place_.lane_ends().end()},
       place_.owner(),   std::move(servers), place_.anew()};

@@ -11,6 +11,7 @@ namespace {
 ps::Plan plan_for(const Plan& plan, const ServersConfig& config, int workers) {
   ps::Plan made;
   made.generation = config.generation;
+  made.replicas = std::min(config.replicas, config.servers.size());
   made.floats = plan.reduce.floats;
   made.parameters = plan.parameters;
   made.buckets = plan.reduce.buckets;
@@ -30,15 +31,17 @@ ps::Plan plan_for(const Plan& plan, const ServersConfig& config, int workers) {
 Result<ServerLink> ServerLink::connect(const Plan& plan, const ServersConfig& config,
                                        collective::Group& group, std::span<float> parameters,
                                        optim::Optimizer& optimizer, Deadline deadline) {
-  TANDEM_ASSIGN(auto client, ps::Client::connect(
-                                 {.servers = config.servers,
-                                  .token = config.token,
-                                  .plan = plan_for(plan, config, group.size()),
-                                  .worker = group.rank(),
-                                  .name = group.membership().name(group.rank()),
-                                  .sharing = config.transport == "tcp" ? ps::Sharing::kNever
-                                                                       : ps::Sharing::kWhereItCan},
-                                 deadline));
+  TANDEM_ASSIGN(
+      auto client,
+      ps::Client::connect(
+          {.servers = config.servers,
+           .former = group.rank() == 0 ? config.former : std::vector<net::Endpoint>(),
+           .token = config.token,
+           .plan = plan_for(plan, config, group.size()),
+           .worker = group.rank(),
+           .name = group.membership().name(group.rank()),
+           .sharing = config.transport == "tcp" ? ps::Sharing::kNever : ps::Sharing::kWhereItCan},
+          deadline));
   ServerLink link(std::move(client), optimizer);
   if (group.rank() == 0) TANDEM_TRY(link.prepare(config, parameters, deadline));
   TANDEM_TRY(group.barrier(deadline));
@@ -48,16 +51,17 @@ Result<ServerLink> ServerLink::connect(const Plan& plan, const ServersConfig& co
 Status ServerLink::prepare(const ServersConfig& config, std::span<float> parameters,
                            Deadline deadline) {
   const std::int64_t steps = config.steps_done;
-  if (client_->all_have(steps)) return client_->use(steps, deadline);
-  if (client_->can_fetch(steps)) {
-    TANDEM_TRY(client_->fetch(steps, arrays(parameters), deadline));
-  } else if (config.optimizer_steps != steps && !optimizer_->state().empty()) {
+  if (client_->all_have(steps)) {
+    TANDEM_TRY(client_->use(steps, deadline));
+  } else if (client_->can_fetch(steps)) {
+    TANDEM_TRY(client_->restore(steps, arrays(parameters), deadline));
+  } else if (config.optimizer_steps == steps || optimizer_->state().empty()) {
+    TANDEM_TRY(client_->load(steps, arrays(parameters), deadline));
+  } else {
     return Error(Code::kNotFound,
-                 fmt::format("no server has the optimizer's state after step {} any more; go back "
-                             "to a checkpoint with `tandem resume`",
-                             steps));
+                 fmt::format("no server has the optimizer's state after step {} any more", steps));
   }
-  return client_->load(steps, arrays(parameters), deadline);
+  return client_->compare_copies(steps, deadline);
 }
 
 // The parameters, then the optimizer's state.
@@ -68,6 +72,7 @@ ps::Arrays ServerLink::arrays(std::span<float> parameters) {
 }
 
 Status ServerLink::fetch_state(std::int64_t steps_done, Deadline deadline) {
+  TANDEM_TRY(client_->compare_copies(steps_done, deadline));
   TANDEM_TRY(client_->fetch(steps_done, arrays({}), deadline));
   optimizer_->set_steps(steps_done);
   return {};

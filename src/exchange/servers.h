@@ -20,6 +20,8 @@ namespace tandem::exchange {
 
 struct ServersConfig {
   std::vector<net::Endpoint> servers;
+  std::vector<net::Endpoint> former = {};  // They leave, and may have what the others need.
+  std::size_t replicas = 1;                // Servers that hold each slice.
   std::string token;
   std::string transport = "auto";  // auto: shared memory where it can be; tcp.
   std::uint64_t generation = 0;    // Of the workers; larger than any before.
@@ -32,7 +34,8 @@ struct ServersConfig {
 };
 
 // Every worker of the group calls this with the same plan and steps_done. `parameters` are those
-// after steps_done steps. kNotFound when nobody has the optimizer's state any more.
+// after steps_done steps. kNotFound when nobody has the optimizer's state any more, kCorrupt when
+// copies of a slice differ.
 Result<std::unique_ptr<Exchange>> make_servers(const Plan& plan, const ServersConfig& config,
                                                collective::Group& group,
                                                std::span<float> parameters,

@@ -19,6 +19,7 @@ namespace tandem::train {
 // The parameter servers of a generation; none for a job without.
 struct ServerPlaces {
   std::vector<net::Endpoint> endpoints;
+  std::vector<net::Endpoint> former;  // That leave, and may have what the others need.
   std::string token;
   std::uint64_t generation = 0;
 };

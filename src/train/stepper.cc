@@ -62,6 +62,8 @@ Status Stepper::join(collective::Group& group, Meeting meeting) {
     TANDEM_ASSIGN(exchange_, exchange::make_allreduce(plan_, group, *optimizer_, deadline));
   } else {
     const exchange::ServersConfig config{.servers = meeting.servers.endpoints,
+                                         .former = meeting.servers.former,
+                                         .replicas = replicas_,
                                          .token = meeting.servers.token,
                                          .transport = transport_,
                                          .generation = meeting.servers.generation,
@@ -103,6 +105,7 @@ Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
       transport_(job.ps.transport),
       aggregate_(job.has_servers() ? aggregate_of(job.ps.aggregate) : Aggregate::kWeighted),
       async_(async_rule(job)),
+      replicas_(static_cast<std::size_t>(job.cluster.replicas)),
       plan_{{all_lanes_, floats_, make_buckets(parameters_, floats_, job.cluster.bucket_bytes),
              /*in_pieces=*/job.train.clip.value <= 0 && job.train.clip.norm <= 0, patience_},
             parameters_,

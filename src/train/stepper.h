@@ -121,6 +121,7 @@ class Stepper {
   const std::string transport_;
   const Aggregate aggregate_;
   const std::optional<ps::AsyncRule> async_;
+  const std::size_t replicas_;
   exchange::Plan plan_;
 
   model::Model& model_;

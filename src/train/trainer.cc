@@ -85,8 +85,8 @@ class Training {
     for (;;) {
       const Result<End> end = train_in_next_group();
       if (end.ok() && *end == End::kOfTraining) return {};
-      if (!end.ok() && !(is_about_others(end.error()) && places_.may_follow()))
-        return Status(end.error());
+      const bool may_go_on = end.ok() || is_about_others(end.error()) || state_lost_;
+      if (!end.ok() && !(may_go_on && places_.may_follow())) return Status(end.error());
       leave(end.ok() ? nullptr : &end.error());
     }
   }
@@ -95,12 +95,18 @@ class Training {
   enum class End : std::uint8_t { kOfGroup, kOfTraining };
 
   Result<End> train_in_next_group() {
+    state_lost_ = false;
     TANDEM_ASSIGN(Place place, places_.next(parting_, [this] { voice_.beat(); }));
     group_.emplace(std::move(place.group));
     if (place.anew) forget();
     TANDEM_TRY(catch_up(place.resume));
-    TANDEM_TRY(stepper_->join(*group_, {std::move(place.ends), std::move(place.servers),
-                                        course_.step, optimizer_steps_}));
+    Status joined = stepper_->join(
+        *group_, {std::move(place.ends), std::move(place.servers), course_.step, optimizer_steps_});
+    if (!joined.ok()) {
+      // More servers died than there were copies: whoever places the workers sends them back.
+      state_lost_ = joined.error().code() == Code::kNotFound;
+      return std::move(joined).error();
+    }
     appoint_writer(std::move(place.owner));
     // Others may not have got as far: who wished to stop wishes it again, and all judge together.
     regroups_ = stopped_ = checkpoints_end_ = false;
@@ -590,6 +596,7 @@ class Training {
 
   // The state that goes from group to group.
   Course course_;
+  bool state_lost_ = false;           // The servers had not what the group was to go on from.
   std::int64_t optimizer_steps_ = 0;  // What the optimizer's state here is, where servers have one.
   Snapshot first_state_;              // Of a job with servers.
   bool has_state_ = false;            // Others may start from it.
