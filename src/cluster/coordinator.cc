@@ -48,6 +48,7 @@ void Coordinator::take(JobId job, TeamActions actions) {
     }
     if (const auto* served = std::get_if<EndServer>(&action)) {
       const auto where = entry.servers.find(served->server);
+      std::erase(entry.unplaced_servers, served->server);
       if (where == entry.servers.end()) continue;
       node = where->second;
     } else if (const auto* place = std::get_if<PlaceWorker>(&action)) {
@@ -141,6 +142,13 @@ JobActions Coordinator::resize(JobId job, int wanted, TimePoint now) {
   found->second.plan.most = wanted;
   settle(now);
   return give();
+}
+
+JobActions Coordinator::resize_servers(JobId job, int wanted, TimePoint now) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return {};
+  found->second.plan.team.servers = wanted;
+  return with_team(job, now, [&](Team& team) { return team.resize_servers(wanted, now); });
 }
 
 JobActions Coordinator::ready(JobId job, int worker, TimePoint now) {
@@ -331,14 +339,18 @@ std::optional<NodeId> Coordinator::free_node() const {
   return best;
 }
 
-// One after another over the nodes, as soon as there is one.
+// Each where the job has the fewest, as soon as there is a node: so copies of a slice, which
+// servers that follow each other hold, are on different nodes where that can be.
 void Coordinator::start_unplaced_servers() {
   if (nodes_.empty()) return;
   for (auto& [id, entry] : jobs_) {
     for (; !entry.unplaced_servers.empty(); entry.unplaced_servers.pop_front()) {
       const int server = entry.unplaced_servers.front();
-      const auto index = server % static_cast<int>(nodes_.size());
-      const NodeId node = std::next(nodes_.begin(), index)->first;
+      std::map<NodeId, int> count;
+      for (const auto& [number, where] : entry.servers) ++count[where];
+      const NodeId node = std::min_element(nodes_.begin(), nodes_.end(), [&](auto& a, auto& b) {
+                            return count[a.first] < count[b.first];
+                          })->first;
       entry.servers[server] = node;
       add(id, StartServer{server}, node);
     }

@@ -51,6 +51,8 @@ class Coordinator {
   JobActions cancel(JobId job, TimePoint now);
   // Changes what the job asks for, but never to fewer than it can run with.
   JobActions resize(JobId job, int wanted, TimePoint now);
+  // The number of its parameter servers.
+  JobActions resize_servers(JobId job, int wanted, TimePoint now);
 
   // What a worker said or what became of it; unknown ones are ignored. See Team.
   JobActions ready(JobId job, int worker, TimePoint now);

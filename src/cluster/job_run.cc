@@ -78,6 +78,7 @@ Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const Meetin
     if (place.anew && generation_ > 0 && !place.servers.empty()) rolled_back_ = place.generation;
     generation_ = place.generation;
     workers_.end = place.size;
+    placed_servers_ = std::ssize(place.servers);
     if (workers_.start == 0) workers_.start = place.size;
     recorder_.set_speaker(index(place.worker));
   }
@@ -93,11 +94,12 @@ Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const Meetin
   told.set_resume(checkpoint_.string());
   told.set_owner(owner_);
   for (const std::int64_t end : place.lane_ends) told.add_lane_ends(end);
-  for (const int server : place.servers) {
-    wire::ServerAddress& address = *told.add_servers();
+  const auto name = [&](int server, wire::ServerAddress& address) {
     address.set_host(servers_.at(server).host);
     address.set_port(servers_.at(server).port);
-  }
+  };
+  for (const int server : place.servers) name(server, *told.add_servers());
+  for (const int server : place.former_servers) name(server, *told.add_former_servers());
   // Who lives on when servers are lost has what is of no more use.
   told.set_anew(place.anew && place.generation > 1 && !place.servers.empty());
   // Members come when their step, evaluation or save is over, however long it takes: when one dies
@@ -143,6 +145,7 @@ void JobRun::tell(const TellUser& news) {
 
 void JobRun::finish(const EndJob& end, Report& report) {
   report.workers = workers_;
+  if (placed_servers_ > 0) report.servers.end = placed_servers_;
   report.sent.control += control_bytes_;
   add_traffic(report, recorder_.words());
   // What could not be recorded makes the run's files incomplete, whatever the workers reached.

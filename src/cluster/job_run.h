@@ -78,6 +78,7 @@ class JobRun {
   std::filesystem::path checkpoint_;
   std::string owner_;  // Of the run directory (checkpoint/owner.h).
   Count workers_;
+  std::int64_t placed_servers_ = 0;  // Of that generation.
   std::uint64_t control_bytes_ = 0;
   std::map<int, MeetingPoint> servers_;  // Where parameter servers listen.
   std::map<int, LineFile> server_logs_;

@@ -130,6 +130,7 @@ Status write_accepted(const Accepted& accepted) {
                {"base_directory", accepted.base_directory.string()},
                {"priority", accepted.priority}};
   if (accepted.workers) json["workers"] = *accepted.workers;
+  if (accepted.servers) json["servers"] = *accepted.servers;
   // One that has ended and is about to go on keeps the name that says so until it does.
   const std::string status = read_submission(accepted.directory).second;
   return write_file_atomic(accepted.directory / name_with(status), json.dump(2) + "\n");
@@ -159,6 +160,8 @@ Result<std::vector<Accepted>> read_accepted(const fs::path& runs) {
     accepted.accepted_ns = value_of(json, "accepted_ns", std::int64_t{0});
     if (const std::int64_t workers = value_of(json, "workers", std::int64_t{0}); workers > 0)
       accepted.workers = workers;
+    if (const std::int64_t servers = value_of(json, "servers", std::int64_t{0}); servers > 0)
+      accepted.servers = servers;
     add_end(entry->path(), accepted);
     all.push_back(std::move(accepted));
   }

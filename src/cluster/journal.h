@@ -24,6 +24,7 @@ struct Accepted {
   int priority = 0;
   std::int64_t accepted_ns = 0;         // The time.
   std::optional<std::int64_t> workers;  // That it shall have, when that was changed.
+  std::optional<std::int64_t> servers;  // Parameter servers, likewise.
 
   // Of its report and its metrics, when it has ended.
   std::string status;  // "": it has not.

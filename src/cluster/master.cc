@@ -29,6 +29,30 @@ TimePoint now() {
   return std::chrono::steady_clock::now();
 }
 
+// Whether the job can have so many.
+Status check_resizing(const std::string& id, const job::Job& job, const Resizing& wanted) {
+  const std::int64_t fewest = std::max<std::int64_t>(1, job.cluster.min_workers);
+  if (wanted.workers && (*wanted.workers < fewest || *wanted.workers > job.lanes())) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{} workers: {} has {} lanes and needs {} workers, so it can have "
+                             "{} to {}",
+                             *wanted.workers, id, job.lanes(), fewest, fewest, job.lanes()));
+  }
+  if (!wanted.servers) return {};
+  if (!job.has_servers()) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{} has no parameter servers: its cluster.strategy is \"{}\"", id,
+                             job.cluster.strategy));
+  }
+  if (*wanted.servers < job.cluster.replicas) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("{} servers: {} has {} copies of each slice, and each needs a server "
+                             "of its own",
+                             *wanted.servers, id, job.cluster.replicas));
+  }
+  return {};
+}
+
 }  // namespace
 
 class Master::Impl {
@@ -86,22 +110,20 @@ class Master::Impl {
     return job->to_json(coordinator_);
   }
 
-  Result<Json> resize(const std::string& id, std::int64_t workers) {
+  Result<Json> resize(const std::string& id, const Resizing& wanted) {
     TANDEM_ASSIGN(MasterJob * job, find_unended(id));
-    const job::Job& plan = job->request().parsed.job;
-    const std::int64_t fewest = std::max<std::int64_t>(1, plan.cluster.min_workers);
-    if (workers < fewest || workers > plan.lanes()) {
-      return Error(Code::kInvalidArgument,
-                   fmt::format("{} workers: {} has {} lanes and needs {} workers, so it can have "
-                               "{} to {}",
-                               workers, id, plan.lanes(), fewest, fewest, plan.lanes()));
-    }
+    TANDEM_TRY(check_resizing(id, job->request().parsed.job, wanted));
     Accepted accepted = accepted_.at(job->id());
-    accepted.workers = workers;
+    if (wanted.workers) accepted.workers = wanted.workers;
+    if (wanted.servers) accepted.servers = wanted.servers;
     TANDEM_TRY(write_accepted(accepted));
     accepted_[job->id()] = std::move(accepted);
-    job->set_asked(workers);
-    apply(coordinator_.resize(job->id(), static_cast<int>(workers), now()));
+    if (wanted.workers) {
+      job->set_asked(*wanted.workers);
+      apply(coordinator_.resize(job->id(), static_cast<int>(*wanted.workers), now()));
+    }
+    if (wanted.servers)
+      apply(coordinator_.resize_servers(job->id(), static_cast<int>(*wanted.servers), now()));
     return job->to_json(coordinator_);
   }
 
@@ -186,6 +208,8 @@ class Master::Impl {
     JobPlan plan = plan_of(job.request().parsed.job, job.priority());
     if (const auto& resized = accepted_.at(job.id()).workers)
       plan.team.wanted = plan.most = static_cast<int>(*resized);
+    if (const auto& resized = accepted_.at(job.id()).servers)
+      plan.team.servers = static_cast<int>(*resized);
     apply(coordinator_.submit(job.id(), plan, now()));
   }
 
@@ -492,8 +516,8 @@ Result<Json> Master::cancel(const std::string& id) {
 void Master::resume(const std::string& id, std::optional<std::int64_t> step, Answer answer) {
   impl_->resume(id, step, answer);
 }
-Result<Json> Master::resize(const std::string& id, std::int64_t workers) {
-  return impl_->resize(id, workers);
+Result<Json> Master::resize(const std::string& id, const Resizing& wanted) {
+  return impl_->resize(id, wanted);
 }
 Json Master::jobs() const {
   return impl_->jobs();

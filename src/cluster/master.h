@@ -41,6 +41,12 @@ struct JobSubmission {
   int priority = 0;
 };
 
+// What a job shall have from now on; what is not named stays.
+struct Resizing {
+  std::optional<std::int64_t> workers;
+  std::optional<std::int64_t> servers;  // Parameter servers.
+};
+
 class Master {
  public:
   // Listens from now on, and takes up the jobs that an earlier master left.
@@ -55,7 +61,7 @@ class Master {
   // at once with what speaks against it. Until then the job is queued and `checking`.
   using Answer = std::function<void(Result<nlohmann::json>)>;
   void resume(const std::string& id, std::optional<std::int64_t> step, Answer answer);
-  Result<nlohmann::json> resize(const std::string& id, std::int64_t workers);
+  Result<nlohmann::json> resize(const std::string& id, const Resizing& wanted);
   nlohmann::json jobs() const;
   Result<nlohmann::json> job(const std::string& id) const;
   nlohmann::json nodes() const;

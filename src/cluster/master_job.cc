@@ -225,6 +225,8 @@ Json MasterJob::to_json(const Coordinator& coordinator) const {
     json["workers"]["now"] = team->is_waiting() ? 0 : team->members();
     json["generation"] = team->generation();
     if (team->is_waiting()) json["waiting"] = true;
+    if (team->wanted_servers() > 0)
+      json["servers"] = {{"asked", team->wanted_servers()}, {"now", team->serving()}};
   }
   if (std::string why = coordinator.why_it_waits(id_); !why.empty())
     json["waits_because"] = std::move(why);

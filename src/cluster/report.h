@@ -67,6 +67,7 @@ struct Report {
   std::string engine = "none";
   std::int64_t lanes = 1;
   Count workers, servers;
+  std::int64_t replicas = 0;  // Servers that hold each slice.
   Traffic sent, received;
   // Where workers do not wait for each other: how often parameters were 0, 1, ... steps behind, and
   // gradients missed 0, 1, ... updates of others.

@@ -43,7 +43,10 @@ Report blank_report(const RunRequest& request) {
   report.strategy = job.cluster.strategy;
   report.lanes = job.lanes();
   report.exact = !job.is_async();
-  if (job.has_servers()) report.servers = {job.cluster.servers, job.cluster.servers};
+  if (job.has_servers()) {
+    report.servers = {job.cluster.servers, job.cluster.servers};
+    report.replicas = job.cluster.replicas;
+  }
   report.job_hash = hash_hex(std::as_bytes(std::span(request.job_text)));
   report.base_directory = request.base_directory;
   report.kernels = request.kernels;

@@ -51,6 +51,7 @@ TeamActions Team::placed(int worker, std::uint64_t generation, TimePoint now) {
 
 void Team::confirm(int worker, TimePoint now) {
   confirmed_ = true;
+  servers_proven_ = servers_placed_;
   fruitless_ = 0;
   stillborn_ = 0;
   backoff_ = milliseconds(0);
@@ -77,6 +78,7 @@ TeamActions Team::left(int worker, std::uint64_t generation, Leaving why, TimePo
     if (why != Leaving::kAgreed && !lost_at_) lost_at_ = now;
     if (why == Leaving::kPeerLost && !broken_) echo_until_ = now + config_.echo;
     if (why == Leaving::kTimeout && !settle_until_) settle_until_ = now + config_.settle;
+    if (why == Leaving::kNoState) forget_state();
     broken_ = true;
   }
   decide(now);
@@ -235,6 +237,7 @@ void Team::decide(TimePoint now) {
     start_missing(now);
     mark_superfluous();
     release_superfluous();
+    release_servers();
     regroup();
   } else if (goal_ == Goal::kCancel && broken_) {
     // What the survivors of a broken generation have is saved by the next one.
@@ -326,7 +329,7 @@ void Team::regroup() {
   if (must_wait()) return;
   std::vector<int> next = next_members();
   const bool goes_on = !broken_ && !members_.empty();
-  if (goes_on && next == members_) return;
+  if (goes_on && next == members_ && seats_ == servers_placed_) return;
   // Nobody comes any more when the job shall end.
   const int least = goal_ == Goal::kCancel ? 1 : std::max(1, config_.least);
   if (static_cast<int>(next.size()) >= least) return place(std::move(next));
@@ -380,8 +383,7 @@ void Team::place(std::vector<int> next) {
   settle_until_.reset();
   lane_ends_ = shares_worth_it();
   uneven_ = 0;
-  std::vector<int> servers;
-  for (const auto& [server, stage] : servers_) servers.push_back(server);
+  servers_placed_ = seats_;
   const bool anew = std::none_of(members_.begin(), members_.end(),
                                  [&](int member) { return workers_.at(member).has_state; });
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
@@ -390,7 +392,7 @@ void Team::place(std::vector<int> next) {
     worker.place = generation_;
     actions_.emplace_back(PlaceWorker{members_[rank], generation_, static_cast<int>(rank),
                                       static_cast<int>(members_.size()), lane_ends_, anew,
-                                      servers});
+                                      servers_placed_, former_servers()});
   }
 }
 

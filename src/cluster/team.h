@@ -8,8 +8,10 @@
 // Who shall go gets none, and is asked to end only when it has left: one that was asked while it
 // trains would end the training of all.
 //
-// A job may have parameter servers, too. Workers are placed when all of them serve; one that is
-// lost is replaced, and as what it held is lost with it, training goes back to a checkpoint.
+// A job may have parameter servers, too. Workers are placed when all of them serve. One that is
+// lost is replaced, in its seat, which says what it holds; when no other server held the same,
+// training goes back to a checkpoint. One that shall go is ended when the next generation has made
+// a step, because until then it may have what the others need.
 //
 //   starting --ready--> ready --place--> placed --finished--> finished
 //                                 ^         |
@@ -36,6 +38,7 @@ struct TeamConfig {
   int wanted = 1;                       // Workers to have.
   int least = 1;                        // With fewer the job waits.
   int servers = 0;                      // Parameter servers to have.
+  int replicas = 1;                     // How many of them hold the same.
   std::int64_t lanes = 0;               // That the workers share; 0: always equally.
   int restarts = 8;                     // Lost workers that are replaced before the job fails.
   std::chrono::milliseconds echo{300};  // From the news that one is missing to its exit.
@@ -67,7 +70,8 @@ struct PlaceWorker {
   int rank = 0, size = 1;
   std::vector<std::int64_t> lane_ends = {};  // By rank; empty: equal shares.
   bool anew = false;  // No member has a state: from the newest checkpoint, or from the start.
-  std::vector<int> servers = {};
+  std::vector<int> servers = {};         // In the order of the slices that they hold.
+  std::vector<int> former_servers = {};  // That shall go, and may have what the others need.
 };
 struct StartServer {
   int server = 0;
@@ -114,11 +118,15 @@ enum class Leaving : std::uint8_t {
   kAgreed,    // The members agreed to meet anew.
   kPeerLost,  // Another one was missed.
   kTimeout,   // Another one was late.
+  kNoState,   // The parameter servers did not have what training was to go on from.
 };
 
 class Team {
  public:
-  explicit Team(const TeamConfig& config) : config_(config), wanted_(config.wanted) {}
+  explicit Team(const TeamConfig& config)
+      : config_(config),
+        wanted_(config.wanted),
+        seats_(static_cast<std::size_t>(config.servers), kNobody) {}
 
   // On which node a worker is started. Members of one node get ranks that follow each other.
   void set_node(int worker, std::int64_t node);
@@ -141,6 +149,8 @@ class Team {
   // Of parameter servers, which are numbered by themselves.
   TeamActions server_ready(int server, TimePoint now);
   TeamActions server_ended(int server, const std::string& how, TimePoint now);
+  // The number of them to have from now on. REQUIRES: there are some, and not fewer than replicas.
+  TeamActions resize_servers(int wanted, TimePoint now);
   // The number of workers to have from now on. With fewer than `least` those that train go on as
   // they are, but there is no next generation.
   TeamActions resize(int wanted, TimePoint now);
@@ -155,6 +165,9 @@ class Team {
   std::uint64_t generation() const { return generation_; }
   // How many workers to have.
   int wanted() const { return wanted_; }
+  // How many parameter servers to have, and those that the generation has.
+  int wanted_servers() const { return static_cast<int>(seats_.size()); }
+  int serving() const { return static_cast<int>(servers_placed_.size()); }
   // Whether the worker shall live: false of one that EndWorker was said of, and of unknown ones.
   bool wants(int worker) const;
   // Workers whose process runs, or is being started.
@@ -187,6 +200,10 @@ class Team {
   void start_missing(TimePoint now);
   void start_missing_servers();
   void lose_server(int server, const std::string& how, TimePoint now);
+  bool every_slice_is_held() const;
+  void forget_state();
+  void release_servers();
+  std::vector<int> former_servers() const;
   void count_replacement(int lost, const char* what, TimePoint now);
   bool has_all_servers() const;
   void mark_superfluous();
@@ -220,7 +237,11 @@ class Team {
   std::map<int, Worker> workers_;  // Those whose process has not ended.
   int next_worker_ = 0;
   enum class ServerStage : std::uint8_t { kStarting, kServing };
-  std::map<int, ServerStage> servers_;  // Those whose process has not ended.
+  static constexpr int kNobody = -1;
+  std::map<int, ServerStage> servers_;  // Those whose process has not ended, nor shall end now.
+  std::vector<int> seats_;              // Who holds slice 0, 1, ... in the next generation.
+  std::vector<int> servers_placed_;     // The same of the generation,
+  std::vector<int> servers_proven_;  // and of the last one that made a step: they have the state.
   int next_server_ = 0;
   std::uint64_t void_generation_ = 0;  // What workers had in it, and before, is of no more use.
   int replaced_ = 0;

@@ -51,7 +51,102 @@ TEST(TeamServers, ALostServerIsReplacedAndTheWorkersGoBackTogether) {
   EXPECT_EQ(texts(team.left(1, 1, Leaving::kPeerLost, at(11))), Texts{});
   const TeamActions actions = team.server_ready(2, at(20));
   EXPECT_EQ(texts(actions), (Texts{"place 0 in 2 as 0/2 anew", "place 1 in 2 as 1/2 anew"}));
-  EXPECT_EQ(std::get<PlaceWorker>(actions[0]).servers, (std::vector<int>{1, 2}));
+  EXPECT_EQ(std::get<PlaceWorker>(actions[0]).servers, (std::vector<int>{2, 1}));
+}
+
+TeamConfig with_copies(int servers, int replicas) {
+  TeamConfig config = with_servers(servers);
+  config.replicas = replicas;
+  return config;
+}
+
+// All members leave `generation`, and what follows when who is to blame is known.
+TeamActions meet_again(Team& team, std::uint64_t generation, int ms) {
+  for (int worker = 0; worker < 2; ++worker)
+    (void)team.left(worker, generation, Leaving::kPeerLost, at(ms));
+  return team.tick(at(ms + 1000));
+}
+
+TEST(TeamServers, ALostServerWithACopyCostsNoStep) {
+  Team team = trained(with_copies(3, 2));
+  EXPECT_EQ(texts(team.server_ended(1, "was killed", at(10))), Texts{"start server 3"});
+  EXPECT_EQ(texts(meet_again(team, 1, 11)), Texts{});
+  const TeamActions actions = team.server_ready(3, at(2000));
+  EXPECT_EQ(texts(actions), (Texts{"place 0 in 2 as 0/2", "place 1 in 2 as 1/2"}));
+  EXPECT_EQ(std::get<PlaceWorker>(actions[0]).servers, (std::vector<int>{0, 3, 2}));
+  EXPECT_EQ(std::get<PlaceWorker>(actions[0]).former_servers, std::vector<int>{});
+}
+
+TEST(TeamServers, TwoLostServersCostNothingWhereACopyOfEachSliceIsLeft) {
+  for (const auto& [first, second, anew] :
+       {std::tuple(0, 2, false), {1, 3, false}, {0, 1, true}, {3, 0, true}}) {
+    Team team = trained(with_copies(4, 2));
+    (void)team.server_ended(first, "was killed", at(10));
+    (void)team.server_ended(second, "was killed", at(11));
+    (void)meet_again(team, 1, 12);
+    (void)team.server_ready(4, at(2000));
+    EXPECT_EQ(texts(team.server_ready(5, at(2000))).at(0),
+              anew ? "place 0 in 2 as 0/2 anew" : "place 0 in 2 as 0/2")
+        << first << " and " << second;
+  }
+}
+
+// A new server has nothing before a step was made with it.
+TEST(TeamServers, TheCopyThatIsLostBeforeTheOtherWasMadeAnewCosts) {
+  Team team = trained(with_copies(2, 2));
+  (void)team.server_ended(0, "was killed", at(10));
+  (void)meet_again(team, 1, 11);
+  EXPECT_EQ(texts(team.server_ready(2, at(2000))).at(0), "place 0 in 2 as 0/2");
+  (void)team.server_ended(1, "was killed", at(2001));
+  (void)meet_again(team, 2, 2002);
+  EXPECT_EQ(texts(team.server_ready(3, at(4000))).at(0), "place 0 in 3 as 0/2 anew");
+}
+
+TEST(TeamServers, WorkersThatFindNoStateGoBack) {
+  Team team = trained(with_copies(2, 2));
+  (void)team.server_ended(0, "was killed", at(10));
+  (void)meet_again(team, 1, 11);
+  (void)team.server_ready(2, at(2000));
+  EXPECT_EQ(texts(team.left(0, 2, Leaving::kNoState, at(2001))),
+            (Texts{"place 0 in 3 as 0/2 anew", "place 1 in 3 as 1/2 anew"}));
+}
+
+TEST(TeamServers, AServerThatJoinsGetsASliceWithTheNextGeneration) {
+  Team team = trained(with_servers(1));
+  const TeamActions resized = team.resize_servers(2, at(10));
+  EXPECT_EQ(texts(resized), Texts{"start server 1"});
+  EXPECT_EQ(told(resized, "resized"), Texts{"master: from 1 to 2 servers"});
+  const TeamActions actions = team.server_ready(1, at(20));
+  EXPECT_EQ(texts(actions), (Texts{"place 0 in 2 as 0/2", "place 1 in 2 as 1/2"}));
+  EXPECT_EQ(std::get<PlaceWorker>(actions[0]).servers, (std::vector<int>{0, 1}));
+  EXPECT_EQ(team.serving(), 2);
+}
+
+TEST(TeamServers, AServerThatLeavesLivesUntilOthersHaveWhatItHeld) {
+  Team team = trained(with_servers(2));
+  const TeamActions actions = team.resize_servers(1, at(10));
+  EXPECT_EQ(texts(actions), (Texts{"place 0 in 2 as 0/2", "place 1 in 2 as 1/2"}));
+  EXPECT_EQ(std::get<PlaceWorker>(actions.back()).servers, (std::vector<int>{0}));
+  EXPECT_EQ(std::get<PlaceWorker>(actions.back()).former_servers, (std::vector<int>{1}));
+  EXPECT_EQ(texts(team.placed(0, 2, at(20))), Texts{"kill server 1"});
+  const TeamActions ended = team.server_ended(1, "was killed", at(21));
+  EXPECT_EQ(texts(ended), Texts{});
+  EXPECT_EQ(told(ended, "lost"), Texts{});
+}
+
+TEST(TeamServers, AServerThatIsLostWhileItLeavesCostsASliceButIsNotReplaced) {
+  Team team = trained(with_servers(2));
+  (void)team.resize_servers(1, at(10));
+  EXPECT_EQ(texts(team.server_ended(1, "was killed", at(11))), Texts{});
+  EXPECT_EQ(texts(meet_again(team, 2, 12)),
+            (Texts{"place 0 in 3 as 0/2 anew", "place 1 in 3 as 1/2 anew"}));
+}
+
+TEST(TeamServers, AServerThatIsNoMoreWantedBeforeItJoinedGoesAtOnce) {
+  Team team = trained(with_servers(1));
+  (void)team.resize_servers(2, at(10));
+  EXPECT_EQ(texts(team.resize_servers(1, at(11))), Texts{"kill server 1"});
+  EXPECT_EQ(texts(team.server_ready(1, at(12))), Texts{});
 }
 
 TEST(TeamServers, WhatAWorkerSaysLateOfTheLostStateDoesNotCount) {

@@ -18,9 +18,10 @@ Result<JobActions> tell(Coordinator& coordinator, JobId job, int worker,
     return coordinator.placed(job, worker, message.placed().generation(), now);
   if (message.has_left()) {
     const std::string& code = message.left().code();
-    const Leaving why = code.empty()                        ? Leaving::kAgreed
-                        : code == to_string(Code::kTimeout) ? Leaving::kTimeout
-                                                            : Leaving::kPeerLost;
+    const Leaving why = code.empty()                         ? Leaving::kAgreed
+                        : code == to_string(Code::kTimeout)  ? Leaving::kTimeout
+                        : code == to_string(Code::kNotFound) ? Leaving::kNoState
+                                                             : Leaving::kPeerLost;
     return coordinator.left(job, worker, message.left().generation(), why, now);
   }
   if (message.has_progress()) {
@@ -47,6 +48,7 @@ JobPlan plan_of(const job::Job& job, int priority) {
   plan.team.wanted = number(job.cluster.workers);
   plan.team.least = number(job.cluster.min_workers);
   plan.team.servers = job.has_servers() ? number(job.cluster.servers) : 0;
+  plan.team.replicas = number(job.cluster.replicas);
   plan.team.lanes = job.lanes();
   plan.team.criteria = converge::criteria_of(job.train);
   plan.team.restarts = number(job.cluster.max_restarts);
