@@ -94,7 +94,7 @@ class Asking {
       case ClientAction::kResume:
         return show(client_.resume(options_.job, options_.step));
       case ClientAction::kResize:
-        return show(client_.resize(options_.job, options_.workers));
+        return show(client_.resize(options_.job, {options_.workers, options_.servers}));
     }
     return {};
   }

@@ -112,12 +112,17 @@ class ClientCommands {
         ->capture_default_str();
     logs.add_flag("-f,--follow", options.follow, "Go on until the job ends");
     add_job(add("cancel", "End a job; what it has learnt is saved", ClientAction::kCancel));
-    CLI::App& resize = add("resize", "Give a job more or fewer workers", ClientAction::kResize);
+    CLI::App& resize =
+        add("resize", "Give a job more or fewer workers or servers", ClientAction::kResize);
     add_job(resize);
-    resize.add_option("workers", options.workers, "How many")
-        ->required()
+    CLI::Option_group& how_many = *resize.add_option_group("How many");
+    how_many.add_option("workers", options.workers, "How many workers")
         ->type_name("N")
         ->check(within(1, 4096));
+    how_many.add_option("--servers", options.servers, "How many parameter servers")
+        ->type_name("N")
+        ->check(within(1, 256));
+    how_many.require_option(1, 2);
   }
 
  private:

@@ -113,8 +113,10 @@ Result<json> MasterBackend::resume(const std::string& id, std::optional<std::int
   return job(id);
 }
 
-Result<json> MasterBackend::resize(const std::string& id, std::int64_t workers) {
-  return ask<json>([this, id, workers] { return master_.resize(id, workers); });
+Result<json> MasterBackend::resize(const std::string& id, const web::Resizing& wanted) {
+  return ask<json>([this, id, wanted] {
+    return master_.resize(id, {wanted.workers, wanted.servers});
+  });
 }
 
 Result<json> MasterBackend::report(const std::string& id) {

@@ -23,7 +23,7 @@ class MasterBackend final : public web::Backend {
   Result<nlohmann::json> submit(const web::Submission& submission) override;
   Result<nlohmann::json> cancel(const std::string& id) override;
   Result<nlohmann::json> resume(const std::string& id, std::optional<std::int64_t> step) override;
-  Result<nlohmann::json> resize(const std::string& id, std::int64_t workers) override;
+  Result<nlohmann::json> resize(const std::string& id, const web::Resizing& wanted) override;
   Result<nlohmann::json> report(const std::string& id) override;
   Result<web::LogPart> logs(const web::LogQuery& query) override;
   Result<web::LogPart> metrics_lines(const std::string& id, std::uint64_t offset) override;

@@ -170,7 +170,7 @@ struct ClientOptions {
   std::string job;     // A file to submit, or the name of a job.
   std::vector<std::string> overrides;
   std::int64_t priority = 0;
-  std::int64_t workers = 1;
+  std::optional<std::int64_t> workers, servers;  // To have.
   std::int64_t worker = 0;
   std::optional<std::int64_t> step;
   bool follow = false;  // logs; status: again and again.

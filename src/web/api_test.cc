@@ -125,8 +125,9 @@ TEST_F(ApiTest, WrongBodiesNameTheFieldAndWhatWasExpected) {
   complaint("{\"job\": \"\xff\"}");
 
   EXPECT_EQ(message_of(post("/api/v1/jobs/digits-1/resize", "{}")),
-            "`workers` is missing; the number of workers was expected");
+            "`workers` is missing; the number of workers or of `servers` was expected");
   EXPECT_EQ(post("/api/v1/jobs/digits-1/resize", R"({"workers": 0})").status, 400);
+  EXPECT_EQ(post("/api/v1/jobs/digits-1/resize", R"({"servers": 0})").status, 400);
   EXPECT_EQ(post("/api/v1/jobs/digits-1/resume", R"({"step": -1})").status, 400);
   EXPECT_EQ(post("/api/v1/jobs/digits-1/cancel", R"({"step": 1})").status, 400);
   EXPECT_TRUE(backend_.calls().empty());

@@ -38,6 +38,12 @@ struct LogPart {
   bool ended = false;             // Nothing will follow `text`.
 };
 
+// What a job shall have from now on; what is not named stays. At least one is.
+struct Resizing {
+  std::optional<std::int64_t> workers;
+  std::optional<std::int64_t> servers;  // Parameter servers.
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -53,7 +59,7 @@ class Backend {
   virtual Result<nlohmann::json> cancel(const std::string& id) = 0;
   virtual Result<nlohmann::json> resume(const std::string& id,
                                         std::optional<std::int64_t> step) = 0;
-  virtual Result<nlohmann::json> resize(const std::string& id, std::int64_t workers) = 0;
+  virtual Result<nlohmann::json> resize(const std::string& id, const Resizing& wanted) = 0;
 
   // report.json of a run that has ended; kNotFound before.
   virtual Result<nlohmann::json> report(const std::string& id) = 0;

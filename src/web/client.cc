@@ -84,9 +84,12 @@ Result<json> Client::resume(const std::string& id, std::optional<std::int64_t> s
   return post(path, step ? json{{"step", *step}} : json::object());
 }
 
-Result<json> Client::resize(const std::string& id, std::int64_t workers) const {
+Result<json> Client::resize(const std::string& id, const Resizing& wanted) const {
   TANDEM_ASSIGN(const std::string path, path_of(id, "/resize"));
-  return post(path, {{"workers", workers}});
+  json body = json::object();
+  if (wanted.workers) body["workers"] = *wanted.workers;
+  if (wanted.servers) body["servers"] = *wanted.servers;
+  return post(path, body);
 }
 
 Result<json> Client::report(const std::string& id) const {

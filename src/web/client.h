@@ -49,7 +49,7 @@ class Client {
   Result<nlohmann::json> submit(const Submission& submission) const;
   Result<nlohmann::json> cancel(const std::string& id) const;
   Result<nlohmann::json> resume(const std::string& id, std::optional<std::int64_t> step) const;
-  Result<nlohmann::json> resize(const std::string& id, std::int64_t workers) const;
+  Result<nlohmann::json> resize(const std::string& id, const Resizing& wanted) const;
   Result<nlohmann::json> report(const std::string& id) const;
   Result<LogPart> logs(const LogQuery& query) const;
   Result<LogPart> metrics_lines(const std::string& id, std::uint64_t offset) const;

@@ -30,7 +30,7 @@ TEST(Client, EveryCallReachesTheBackend) {
   check(client.cancel("digits-1"), "id");
   check(client.resume("digits-1", std::nullopt), "id");
   check(client.resume("digits-1", 12), "id");
-  check(client.resize("digits-1", 4), "id");
+  check(client.resize("digits-1", {4, 2}), "id");
   check(client.report("digits-1"), "id");
   EXPECT_EQ(server.backend.submitted.overrides, std::vector<std::string>{"b=c"});
   const auto metrics = client.metrics_lines("digits-1", 11);

@@ -16,6 +16,7 @@ using nlohmann::json;
 constexpr std::size_t kMostOverrides = 1000;
 constexpr std::int64_t kMostPriority = 1000;
 constexpr std::int64_t kMostWorkers = 65536;
+constexpr std::int64_t kMostServers = 256;
 constexpr std::size_t kMostIdBytes = 128;
 
 Error invalid(std::string message) {
@@ -163,12 +164,15 @@ Result<std::optional<std::int64_t>> read_resume(std::string_view body) {
   return integer_field(object, "step", {0, std::numeric_limits<std::int64_t>::max()});
 }
 
-Result<std::int64_t> read_resize(std::string_view body) {
-  constexpr std::string_view kKnown[] = {"workers"};
+Result<Resizing> read_resize(std::string_view body) {
+  constexpr std::string_view kKnown[] = {"workers", "servers"};
   TANDEM_ASSIGN(const json object, parse_object(body, kKnown));
-  TANDEM_ASSIGN(const auto workers, integer_field(object, "workers", {1, kMostWorkers}));
-  if (!workers) return invalid("`workers` is missing; the number of workers was expected");
-  return *workers;
+  Resizing wanted;
+  TANDEM_ASSIGN(wanted.workers, integer_field(object, "workers", {1, kMostWorkers}));
+  TANDEM_ASSIGN(wanted.servers, integer_field(object, "servers", {1, kMostServers}));
+  if (!wanted.workers && !wanted.servers)
+    return invalid("`workers` is missing; the number of workers or of `servers` was expected");
+  return wanted;
 }
 
 bool is_job_id(std::string_view text) {

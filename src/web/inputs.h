@@ -29,7 +29,7 @@ Result<std::uint64_t> number(std::string_view name, std::string_view text, std::
 Status read_nothing(std::string_view body);
 Result<Submission> read_submission(std::string_view body);
 Result<std::optional<std::int64_t>> read_resume(std::string_view body);
-Result<std::int64_t> read_resize(std::string_view body);
+Result<Resizing> read_resize(std::string_view body);
 
 // Job ids are names of directories: letters, digits, '-', '_' and '.', and no '.' in front.
 bool is_job_id(std::string_view text);

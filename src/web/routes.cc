@@ -109,8 +109,8 @@ Result<Reply> resume_job(const Call& call) {
 
 Result<Reply> resize_job(const Call& call) {
   TANDEM_TRY(no_query(call));
-  TANDEM_ASSIGN(const std::int64_t workers, read_resize(call.request.body));
-  return answer_change(call.backend.resize(call.id, workers));
+  TANDEM_ASSIGN(const Resizing wanted, read_resize(call.request.body));
+  return answer_change(call.backend.resize(call.id, wanted));
 }
 
 Result<Reply> get_nodes(const Call& call) {

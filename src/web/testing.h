@@ -50,8 +50,9 @@ class MemoryBackend : public Backend {
   Result<nlohmann::json> resume(const std::string& id, std::optional<std::int64_t> step) override {
     return about(id, "resume " + (step ? std::to_string(*step) : "newest"));
   }
-  Result<nlohmann::json> resize(const std::string& id, std::int64_t workers) override {
-    return about(id, "resize " + std::to_string(workers));
+  Result<nlohmann::json> resize(const std::string& id, const Resizing& wanted) override {
+    return about(id, "resize " + std::to_string(wanted.workers.value_or(0)) +
+                         (wanted.servers ? ", servers " + std::to_string(*wanted.servers) : ""));
   }
   Result<nlohmann::json> report(const std::string& id) override { return about(id, "report"); }
   Result<LogPart> logs(const LogQuery& query) override {

@@ -45,8 +45,9 @@ class CheckingBackend : public Backend {
     TANDEM_CHECK(!step || *step >= 0);
     return about(id);
   }
-  Result<json> resize(const std::string& id, std::int64_t workers) override {
-    TANDEM_CHECK(workers >= 1);
+  Result<json> resize(const std::string& id, const Resizing& wanted) override {
+    TANDEM_CHECK(wanted.workers || wanted.servers);
+    TANDEM_CHECK(wanted.workers.value_or(1) >= 1 && wanted.servers.value_or(1) >= 1);
     return about(id);
   }
   Result<json> report(const std::string& id) override { return about(id); }
