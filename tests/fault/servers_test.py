@@ -31,15 +31,15 @@ every_steps = 100
 TRUTH = ("status", "weights_hash", "steps", "epochs", "samples", "eval")
 
 
-class ServersTest(TandemTest):
+class FaultsTest(TandemTest):
     truth = None
 
     def setUp(self):
         super().setUp()
         self.job.write_text(JOB)
-        if ServersTest.truth is None:
+        if FaultsTest.truth is None:
             self.tandem("train", self.job, "--out", "truth", "-q", "cluster.workers=1", "cluster.strategy=allreduce")
-            ServersTest.truth = self.essence("truth")
+            FaultsTest.truth = self.essence("truth")
 
     def essence(self, run):
         report = self.report(run)
@@ -81,8 +81,12 @@ class ServersTest(TandemTest):
             wait_for(lambda: process.poll() is not None or self.step(out) != before, f"more than {before} steps")
         code, _, errors = self.finish(process)
         self.assertEqual(code, 0, errors)
-        self.assertEqual(self.essence(out), ServersTest.truth)
+        self.assertEqual(self.essence(out), FaultsTest.truth)
         self.assertEqual([pid for pid in pids if not is_gone(pid)], [], "processes were left behind")
+
+
+class ServersTest(FaultsTest):
+    """Each slice on one server."""
 
     def test_a_killed_worker_is_replaced_while_servers_keep_the_state(self):
         for transport in ("auto", "tcp"):
@@ -139,7 +143,72 @@ class ServersTest(TandemTest):
         done = self.report("run")["steps"]
         self.assertGreater(done, 0)
         self.tandem("resume", "run", "-q", "train.epochs=30")
-        self.assertEqual(self.essence("run"), ServersTest.truth)
+        self.assertEqual(self.essence("run"), FaultsTest.truth)
+
+
+class CopiesTest(FaultsTest):
+    """Each slice on two of three servers: one can die at any moment, and no step is made twice."""
+    COPIES = ("cluster.servers=3", "cluster.replicas=2")
+
+    def await_recoveries(self, process, out, count):
+        def recovered():
+            self.assertIsNone(process.poll(), "tandem ended early")
+            return len(self.events(out, "recovered")) >= count
+        wait_for(recovered, f"{count} recoveries")
+
+    def assert_no_step_back(self, out, lost):
+        self.assertEqual(len(self.events(out, "lost")), lost)
+        self.assertEqual(self.events(out, "rollback"), [])
+        self.assertEqual(self.events(out, "joined"), [], "workers were started anew")
+
+    def test_each_server_in_turn_is_killed_and_no_step_is_lost(self):
+        """Each of them is the first holder of one slice, and the second of another."""
+        for transport in ("auto", "tcp"):
+            with self.subTest(transport=transport):
+                process = self.begin(transport, *self.COPIES, f"ps.transport={transport}")
+                for kills in range(1, 4):
+                    self.signal(self.pids(process, "--address")[:1])  # The oldest that lives.
+                    self.await_recoveries(process, transport, kills)
+                self.assert_same_end(process, transport)
+                self.assert_no_step_back(transport, 3)
+
+    def test_a_killed_server_changes_no_bit(self):
+        for moment in range(3):
+            with self.subTest(moment=moment):
+                out = f"run-{moment}"
+                process = self.begin(out, *self.COPIES)
+                # Whatever step is under way: between its pushes and its results, as likely as not.
+                self.await_steps(process, out, 60 + 97 * moment)
+                self.signal(self.pids(process, "--address")[moment:moment + 1])
+                self.assert_same_end(process, out)
+                self.assert_no_step_back(out, 1)
+
+    def test_two_servers_at_once(self):
+        """Both that hold a slice: back to a checkpoint."""
+        process = self.begin("run", *self.COPIES)
+        self.await_steps(process, "run", 150)
+        self.signal(self.pids(process, "--address")[:2])
+        self.assert_same_end(process, "run")
+        self.assertEqual(len(self.events("run", "lost")), 2)
+        self.assertEqual(len(self.events("run", "rollback")), 1)
+
+    def test_two_servers_at_once_that_hold_no_slice_together(self):
+        process = self.begin("run", "cluster.servers=4", "cluster.replicas=2")
+        self.signal(self.pids(process, "--address")[::2])
+        self.assert_same_end(process, "run")
+        self.assert_no_step_back("run", 2)
+
+    def test_a_server_and_a_worker_at_once(self):
+        process = self.begin("run", *self.COPIES)
+        self.signal(self.pids(process, "--address")[:1] + self.pids(process, "--number")[:1])
+        self.assert_same_end(process, "run")
+        self.assertEqual(self.events("run", "rollback"), [])
+
+    def test_a_server_that_hangs(self):
+        process = self.begin("run", *self.COPIES, "--timeout", "4", "cluster.timeout_s=2")
+        self.signal(self.pids(process, "--address")[:1], signal.SIGSTOP)
+        self.assert_same_end(process, "run")
+        self.assertEqual(self.events("run", "rollback"), [])
 
 
 if __name__ == "__main__":

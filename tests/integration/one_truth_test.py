@@ -270,16 +270,18 @@ class Servers(OneTruth):
     """Parameter servers sum and update instead of the workers: the same bits."""
 
     def assert_same(self, text, ways, *overrides):
-        """One process and each way, (workers, servers, transport), end in the same weights."""
+        """One process and each way, (workers, servers, transport[, replicas]), end in the same weights."""
         truth = self.train(text, *overrides)
-        for workers, servers, transport in ways:
-            with self.subTest(workers=workers, servers=servers, transport=transport):
+        for workers, servers, transport, *replicas in ways:
+            copies = replicas[0] if replicas else 1
+            with self.subTest(workers=workers, servers=servers, transport=transport, replicas=copies):
                 engine = "none" if workers == 1 else "shm"
                 found = self.train(text, *overrides, "cluster.strategy=ps", f"cluster.servers={servers}",
-                                   f"ps.transport={transport}", f"cluster.workers={workers}", engine=engine,
-                                   workers=workers)
+                                   f"cluster.replicas={copies}", f"ps.transport={transport}",
+                                   f"cluster.workers={workers}", engine=engine, workers=workers)
                 self.assertEqual(found["cluster"]["strategy"], "ps")
                 self.assertEqual(found["cluster"]["servers"], {"start": servers, "end": servers})
+                self.assertEqual(found["cluster"]["replicas"], copies)
                 for key in ("weights_hash", "eval", "steps", "samples"):
                     self.assertEqual(found[key], truth[key], key)
 
@@ -292,11 +294,15 @@ class Servers(OneTruth):
         write_table(self.scratch / "table.csv")
         self.assert_same(WIDE_DEEP, [(2, 2, "auto"), (3, 3, "tcp")])
 
+    def test_copies_of_slices(self):
+        self.assert_same(MLP, [(1, 2, "auto", 2), (2, 2, "tcp", 2), (2, 3, "auto", 2), (3, 3, "tcp", 2), (4, 2, "auto", 2),
+                               (4, 3, "tcp", 2), (2, 3, "auto", 3)], "model.hidden=[200]")
+
     def test_optimizers_with_more_state(self):
-        self.assert_same(CNN, [(2, 2, "auto"), (3, 1, "tcp")])
+        self.assert_same(CNN, [(2, 2, "auto"), (3, 1, "tcp"), (2, 2, "tcp", 2)])
 
     def test_gradients_that_are_clipped(self):
-        ways = [(2, 2, "auto"), (3, 3, "tcp")]
+        ways = [(2, 2, "auto"), (3, 3, "tcp"), (2, 3, "auto", 2), (3, 2, "tcp", 2)]
         self.assert_same(MLP, ways, "train.steps=12", "train.clip.norm=0.3")
         self.assert_same(MLP, ways, "train.steps=12", "train.clip.value=0.005")
 
@@ -304,7 +310,7 @@ class Servers(OneTruth):
         numbers = random.Random(1)
         write_npy(self.scratch / "images.npy", (8, 3, 32, 32), [numbers.gauss(0, 1) for _ in range(8 * 3 * 32 * 32)])
         write_npy(self.scratch / "labels.npy", (8,), [float(i % 2) for i in range(8)])
-        self.assert_same(RESNET, [(2, 2, "auto")], 'model.freeze=["conv1*"]')
+        self.assert_same(RESNET, [(2, 2, "auto"), (2, 2, "auto", 2)], 'model.freeze=["conv1*"]')
 
 
 if __name__ == "__main__":
