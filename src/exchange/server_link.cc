@@ -28,23 +28,41 @@ ps::Plan plan_for(const Plan& plan, const ServersConfig& config, int workers) {
 
 }  // namespace
 
+Status share_outcome(const Status& own, collective::Group& group, Deadline deadline) {
+  const auto mine = static_cast<std::byte>(own.ok() ? 0 : 1);
+  std::vector<std::byte> all(static_cast<std::size_t>(group.size()), mine);
+  const Status shared = group.all_gather(std::span(&mine, 1), all, deadline);
+  TANDEM_TRY(own);
+  TANDEM_TRY(shared);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] == std::byte{0}) continue;
+    return Error(Code::kPeerLost, fmt::format("{} did not come to terms with the parameter servers",
+                                              group.membership().name(static_cast<int>(rank))));
+  }
+  return {};
+}
+
 Result<ServerLink> ServerLink::connect(const Plan& plan, const ServersConfig& config,
                                        collective::Group& group, std::span<float> parameters,
                                        optim::Optimizer& optimizer, Deadline deadline) {
-  TANDEM_ASSIGN(
-      auto client,
-      ps::Client::connect(
-          {.servers = config.servers,
-           .former = group.rank() == 0 ? config.former : std::vector<net::Endpoint>(),
-           .token = config.token,
-           .plan = plan_for(plan, config, group.size()),
-           .worker = group.rank(),
-           .name = group.membership().name(group.rank()),
-           .sharing = config.transport == "tcp" ? ps::Sharing::kNever : ps::Sharing::kWhereItCan},
-          deadline));
-  ServerLink link(std::move(client), optimizer);
-  if (group.rank() == 0) TANDEM_TRY(link.prepare(config, parameters, deadline));
-  TANDEM_TRY(group.barrier(deadline));
+  auto client = ps::Client::connect(
+      {.servers = config.servers,
+       .former = group.rank() == 0 ? config.former : std::vector<net::Endpoint>(),
+       .token = config.token,
+       .plan = plan_for(plan, config, group.size()),
+       .worker = group.rank(),
+       .name = group.membership().name(group.rank()),
+       .sharing = config.transport == "tcp" ? ps::Sharing::kNever : ps::Sharing::kWhereItCan},
+      deadline);
+  Status connected = client.ok() ? Status() : client.error();
+  // A name that is not known is nothing that going back would cure.
+  if (!connected.ok() && connected.error().code() == Code::kNotFound)
+    connected = Error(Code::kInvalidArgument, connected.error().message());
+  TANDEM_TRY(share_outcome(connected, group, deadline));
+  ServerLink link(std::move(client).value(), optimizer);
+  Status prepared;
+  if (group.rank() == 0) prepared = link.prepare(config, parameters, deadline);
+  TANDEM_TRY(share_outcome(prepared, group, deadline));
   return link;
 }
 

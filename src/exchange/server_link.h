@@ -14,6 +14,10 @@
 
 namespace tandem::exchange {
 
+// Tells the group how it went here, and hears how it went with the others. Who fails must not just
+// leave: workers that wait for it inside the group do not see what became of the servers.
+Status share_outcome(const Status& own, collective::Group& group, Deadline deadline);
+
 class ServerLink {
  public:
   // Every worker of the group calls this with the same plan; the first sees to it that the servers

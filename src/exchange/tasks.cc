@@ -13,15 +13,15 @@ Result<std::unique_ptr<Tasks>> Tasks::create(const Plan& plan, const ServersConf
 }
 
 Status Tasks::begin_stretch(const ps::StretchPlan& stretch, Deadline deadline) {
-  if (group_.rank() == 0) TANDEM_TRY(client_.begin_stretch(stretch, deadline));
-  TANDEM_TRY(group_.barrier(deadline));
+  Status begun;
+  if (group_.rank() == 0) begun = client_.begin_stretch(stretch, deadline);
+  TANDEM_TRY(share_outcome(begun, group_, deadline));
   return pull(deadline);
 }
 
 Status Tasks::end_stretch(std::int64_t step, Deadline deadline) {
-  TANDEM_TRY(pull(deadline));
-  // Nobody works on the stretch any more.
-  TANDEM_TRY(group_.barrier(deadline));
+  // From then on nobody works on the stretch any more.
+  TANDEM_TRY(share_outcome(pull(deadline), group_, deadline));
   if (group_.rank() == 0) TANDEM_TRY(client_.use(step, deadline));
   return {};
 }
