@@ -301,8 +301,10 @@ class Agent final : public NodeListener {
   // What runs on the master's host is where this node reaches the master.
   void name_hosts(wire::Place& place) const {
     if (place.store_host().empty()) place.set_store_host(config_.master.host);
-    for (wire::ServerAddress& server : *place.mutable_servers()) {
-      if (server.host().empty()) server.set_host(config_.master.host);
+    for (auto* const servers : {place.mutable_servers(), place.mutable_former_servers()}) {
+      for (wire::ServerAddress& server : *servers) {
+        if (server.host().empty()) server.set_host(config_.master.host);
+      }
     }
   }
 

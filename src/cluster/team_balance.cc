@@ -23,7 +23,9 @@ void Team::balance(int worker, double lane_seconds_now) {
   double& kept = workers_.at(worker).lane_seconds;
   kept = kept > 0 ? 0.5 * (kept + lane_seconds_now) : lane_seconds_now;
   const bool settled = confirmed_ && !broken_ && goal_ == Goal::kTrain && !somebody_finished_;
-  if (!settled || members_.empty() || worker != members_[0] || next_members() != members_) return;
+  if (!settled || members_.empty() || worker != members_[0]) return;
+  // Somebody comes or goes, and then all meet anyway.
+  if (next_members() != members_ || seats_ != servers_placed_) return;
   const std::vector<std::int64_t> better = shares_worth_it();
   if (better == lane_ends_) {
     uneven_ = 0;

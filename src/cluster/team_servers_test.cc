@@ -122,6 +122,17 @@ TEST(TeamServers, AServerThatJoinsGetsASliceWithTheNextGeneration) {
   EXPECT_EQ(team.serving(), 2);
 }
 
+TEST(TeamServers, LanesAreNotSharedAnewWhileAServerIsAwaited) {
+  TeamConfig config = with_servers(1);
+  config.lanes = 4;
+  Team team = trained(config);
+  (void)team.resize_servers(2, at(10));
+  for (std::int64_t step = 1; step < 20; ++step) {
+    (void)team.progressed(1, {.step = step, .lane_seconds = 9});
+    EXPECT_EQ(texts(team.progressed(0, {.step = step, .lane_seconds = 1})), Texts{});
+  }
+}
+
 TEST(TeamServers, AServerThatLeavesLivesUntilOthersHaveWhatItHeld) {
   Team team = trained(with_servers(2));
   const TeamActions actions = team.resize_servers(1, at(10));
