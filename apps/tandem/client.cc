@@ -94,13 +94,19 @@ class Asking {
       case ClientAction::kResume:
         return show(client_.resume(options_.job, options_.step));
       case ClientAction::kResize:
-        return show(client_.resize(options_.job, {options_.workers, options_.servers}));
+        return resize();
     }
     return {};
   }
 
  private:
   bool as_json() const { return options_.format == Format::kJson; }
+
+  Status resize() {
+    if (!options_.workers && !options_.servers)
+      return Error(Code::kInvalidArgument, "say how many workers it shall have, or --servers");
+    return show(client_.resize(options_.job, {options_.workers, options_.servers}));
+  }
 
   // The job file is checked here, where a message can point at its lines, and by the master.
   Status submit() {

@@ -115,14 +115,12 @@ class ClientCommands {
     CLI::App& resize =
         add("resize", "Give a job more or fewer workers or servers", ClientAction::kResize);
     add_job(resize);
-    CLI::Option_group& how_many = *resize.add_option_group("How many");
-    how_many.add_option("workers", options.workers, "How many workers")
+    resize.add_option("workers", options.workers, "How many workers")
         ->type_name("N")
         ->check(within(1, 4096));
-    how_many.add_option("--servers", options.servers, "How many parameter servers")
+    resize.add_option("--servers", options.servers, "How many parameter servers")
         ->type_name("N")
         ->check(within(1, 256));
-    how_many.require_option(1, 2);
   }
 
  private:

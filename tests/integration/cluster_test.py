@@ -150,6 +150,53 @@ class Servers(ClusterTest):
         nodes[1].kill()
         self.assert_truth(job)
 
+    def test_copies_are_on_different_nodes_and_go_on_without_one(self):
+        self.start_master()
+        nodes = [self.start_node(name) for name in ("a", "b")]
+        job = self.submit(*self.PS, "cluster.replicas=2")
+        self.await_step(job, 150)
+        nodes[1].kill()
+        self.assert_truth(job)
+        self.assertEqual(self.events(job, "rollback"), [])
+
+    def await_servers(self, job, count):
+        wait_for(lambda: self.ask("status", job)["servers"] == {"asked": count, "now": count}, f"{count} servers")
+
+    def test_servers_join_and_leave_while_a_job_trains(self):
+        self.start_master()
+        node = self.start_node("a")
+        job = self.submit("cluster.strategy=ps", "cluster.servers=1", *LONG, "checkpoint.every_steps=0",
+                          "checkpoint.every_seconds=86400")
+        self.await_step(job, 20)
+        for count in (3, 1, 2):
+            self.tandem("resize", job, "--servers", count, env=self.variables)
+            self.await_servers(job, count)
+            self.await_step(job, self.step(job) + 20)
+            wait_for(lambda: len(self.servers(node)) == count, f"{count} processes")
+        self.assertEqual([event["detail"] for event in self.events(job, "resized")],
+                         ["from 1 to 3 servers", "from 3 to 1 servers", "from 1 to 2 servers"])
+        for kind in ("lost", "rollback", "recovered"):
+            self.assertEqual(self.events(job, kind), [], "moving slices disturbed the training")
+        self.assert_truth_when_cancelled(job)
+        report = json.loads((self.run_of(job) / "report.json").read_text())
+        self.assertEqual(report["cluster"]["servers"], {"start": 1, "end": 2})
+
+    def test_servers_with_copies_join_and_leave_among_losses(self):
+        self.start_master()
+        nodes = [self.start_node(name) for name in ("a", "b")]
+        job = self.submit(*self.PS, "cluster.replicas=2", *LONG)
+        self.await_step(job, 20)
+        for count in (3, 2):
+            self.tandem("resize", job, "--servers", count, env=self.variables)
+            os.kill(self.servers(*nodes)[0], signal.SIGKILL)
+            self.await_servers(job, count)
+            self.await_step(job, self.step(job) + 20)
+            wait_for(lambda: len(self.servers(*nodes)) == count, f"{count} processes")
+        wrong = self.tandem("resize", job, "--servers", 1, env=self.variables, code=2).stderr
+        self.assertIn("2 copies of each slice", wrong)
+        self.tandem("resize", job, env=self.variables, code=2)
+        self.assert_truth_when_cancelled(job)
+
 
 class Failures(ClusterTest):
     def test_a_node_dies_with_its_workers_and_another_comes(self):
