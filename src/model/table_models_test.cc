@@ -79,6 +79,16 @@ TEST(TableModels, HaveTheGradientsOfFiniteDifferences) {
   expect_gradients_match(*no_dense, batch_of(kOnlyIds, 9, 5));
 }
 
+TEST(TableModels, FactorsTellTwoClassesApart) {
+  const auto model = make(kFactors, kRatings, {.kind = arch::LossKind::kBce});
+  shake(*model);
+  data::Batch batch = batch_of(kRatings, 9, 5);
+  batch.values.clear();
+  for (std::int32_t i = 0; i < 9; ++i) batch.classes.push_back(i % 2);
+  expect_gradients_match(*model, batch);
+  EXPECT_EQ(run(*model, batch).sums.predictions, 9);
+}
+
 TEST(TableModels, GiveRowsThatNoSampleUsesAGradientOfExactlyZero) {
   for (const auto& [config, interface] :
        {std::pair(kFactors, kRatings), std::pair(kWideDeep, kMixed)}) {
