@@ -316,7 +316,8 @@ std::vector<Rule> rules() {
       {{"cluster.engine", "cluster.strategy"}, servers_need_no_mpi},
       {{"ps.aggregate", "cluster.strategy"}, aggregate_needs_servers},
       {{"ps.quorum", "ps.consistency", "ps.aggregate"}, quorum_needs_bsp},
-      {{"cluster.replicas", "cluster.servers", "cluster.strategy", "ps.consistency", "ps.quorum"}, copies_need_servers},
+      {{"cluster.replicas", "cluster.servers", "cluster.strategy", "ps.consistency", "ps.quorum"},
+       copies_need_servers},
       {{"cluster.bucket_bytes"}, buckets_are_worth_a_message},
   };
 }

@@ -26,6 +26,7 @@ Dispenser::Dispenser(const Stretch& stretch, const std::vector<std::int64_t>& do
   TANDEM_CHECK(stretch.from >= 0 && stretch.from <= stretch.to && stretch.lanes > 0 &&
                end_ - first_ <= kMostTasks && stretch.staleness.value_or(0) >= 0);
   done_.resize(static_cast<std::size_t>(end_ - first_));
+  std::fill_n(done_.begin(), std::clamp(stretch.done_below, first_, end_) - first_, true);
   for (const std::int64_t task : done) {
     if (task >= first_ && task < end_) done_[static_cast<std::size_t>(task - first_)] = true;
   }

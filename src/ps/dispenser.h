@@ -32,6 +32,8 @@ struct Stretch {
   std::optional<std::int64_t> staleness = {};
   // Tasks below may have been begun by workers that are gone: the stretch does not end before them.
   std::int64_t begun = 0;
+  // Tasks below are done already.
+  std::int64_t done_below = 0;
   std::int64_t quorum = 0;  // Lanes that close a step; 0: steps are not closed.
 };
 
@@ -60,7 +62,7 @@ class Dispenser {
     bool closes = false;     // because closed() is news to it.
   };
 
-  // `done` are tasks of the stretch that were completed before, as by workers that are gone.
+  // `done` are more tasks of the stretch that were completed before, as by workers that are gone.
   // REQUIRES: 0 <= from <= to; lanes > 0; at most kMostTasks; staleness >= 0.
   Dispenser(const Stretch& stretch, const std::vector<std::int64_t>& done);
 

@@ -96,17 +96,15 @@ Status Service::stretch(PeerId peer, std::span<const std::byte> payload) {
     return Error(Code::kInvalidArgument,
                  fmt::format("a stretch of steps {} to {} makes no sense here", from, to));
   }
-  std::vector<std::int64_t> done(message.done().begin(), message.done().end());
-  const std::int64_t below =
-      std::clamp(message.done_below(), from * plan_->lanes, to * plan_->lanes);
-  for (std::int64_t task = from * plan_->lanes; task < below; ++task) done.push_back(task);
   Stretch stretch{.from = from,
                   .to = to,
                   .lanes = plan_->lanes,
                   .begun = message.begun_below(),
+                  .done_below = message.done_below(),
                   .quorum = message.quorum()};
   if (message.has_staleness()) stretch.staleness = message.staleness();
-  dispenser_.emplace(stretch, done);
+  dispenser_.emplace(stretch,
+                     std::vector<std::int64_t>(message.done().begin(), message.done().end()));
   out_.send(peer, {.kind = Kind::kUsing, .step = from}, {});
   return {};
 }

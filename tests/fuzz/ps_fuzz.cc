@@ -1,6 +1,7 @@
 // clang-format off
 // Sources: src/ps/message.cc src/ps/plan.cc src/ps/pieces.cc src/ps/round.cc src/ps/dense_slice.cc src/ps/service.cc
-// src/ps/services.cc src/ps/shelf.cc src/optim/optimizer.cc src/optim/factors.cc src/optim/portable.cc
+// src/ps/services.cc src/ps/shelf.cc src/ps/service_async.cc src/ps/arrivals.cc src/ps/dispenser.cc src/ps/task_progress.cc
+// src/optim/optimizer.cc src/optim/factors.cc src/optim/portable.cc
 // src/optim/clip.cc src/collective/tree.cc src/base/hash.cc
 // src/collective/reducer.cc src/collective/reduce.cc src/collective/arena.cc src/collective/host.cc
 // src/base/span_math.cc src/base/check.cc src/base/result.cc wire/ps.pb.cc
@@ -36,7 +37,7 @@ class Nowhere final : public Outbox {
   std::size_t sent = 0;
 };
 
-std::string begin_of(int worker) {
+std::string begin_of(int worker, bool waits) {
   Plan plan;
   plan.generation = 1;
   plan.parameters = 3000;
@@ -46,6 +47,11 @@ std::string begin_of(int worker) {
   plan.optimizer.momentum = 0.9;
   plan.lanes = 2;
   plan.ends = {1, 2};
+  if (!waits) {
+    plan.floats = plan.parameters;
+    plan.buckets.back() = {3000, 3000};
+    plan.async = AsyncRule{.stale_lr = StaleRate::kLowered, .compensation = 0.1};
+  }
   wire::PsBegin begin;
   *begin.mutable_plan() = to_wire(plan, {}, 1);
   begin.set_worker(worker);
@@ -80,18 +86,37 @@ bool is_small(const Header& header, std::span<const std::byte> payload) {
          begin.plan().floats() <= kMostFloats && begin.memory().empty();
 }
 
+// Workers that do not wait have a state, and work to hand out.
+void begin_stretch(Services& services) {
+  const std::vector<float> zeros(3000);
+  for (const std::uint32_t array : {0U, 1U}) {
+    const Header load{.kind = Kind::kLoad, .slot = array, .bytes = 12000};
+    if (!give(services, 1, load, std::as_bytes(std::span(zeros)))) std::abort();
+  }
+  if (!give(services, 1, {.kind = Kind::kUse}, {})) std::abort();
+  wire::PsStretch stretch;
+  stretch.set_to(4);
+  stretch.set_staleness(1);
+  const std::string text = stretch.SerializeAsString();
+  if (!give(services, 1, {.kind = Kind::kStretch, .bytes = text.size()},
+            std::as_bytes(std::span(text))))
+    std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::span<const std::byte> input = std::as_bytes(std::span(data, size));
   Nowhere out;
   Services services(out, [](const std::string&) {});
+  const bool waits = size == 0 || data[size - 1] % 2 == 0;
   for (int worker = 0; worker < 2; ++worker) {
-    const std::string begin = begin_of(worker);
+    const std::string begin = begin_of(worker, waits);
     const Header header{.kind = Kind::kBegin, .bytes = begin.size()};
     if (!give(services, static_cast<PeerId>(worker + 1), header, std::as_bytes(std::span(begin))))
       std::abort();
   }
+  if (!waits) begin_stretch(services);
   while (input.size() > kHeaderBytes) {
     const auto peer = static_cast<PeerId>(std::to_integer<int>(input[0]) % 3 + 1);
     const auto header = parse(input.subspan(1).first<kHeaderBytes>());
