@@ -1,0 +1,206 @@
+#include "train/training.h"
+
+#include <fmt/format.h>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/owner.h"
+#include "checkpoint/path_text.h"
+#include "checkpoint/store.h"
+#include "train/ownership.h"
+#include "train/reports.h"
+#include "train/saved_model.h"
+#include "train/standing.h"
+
+namespace tandem::train {
+namespace {
+
+// Whether the group is over because of another worker: then this one can go on in the next.
+bool is_about_others(const Error& error) {
+  return error.code() == Code::kPeerLost || error.code() == Code::kTimeout;
+}
+
+}  // namespace
+
+Training::Training(const TrainRequest& request, Prepared prepared, Places& places, Judge& judge,
+                   Reporter& reporter, const std::atomic<bool>& stop)
+    : request_(request),
+      job_(request.job),
+      criteria_(converge::criteria_of(job_.train)),
+      places_(places),
+      judge_(judge),
+      voice_(reporter),
+      stop_(stop),
+      parts_(std::move(prepared.parts)),
+      model_(std::move(prepared.model)),
+      length_(prepared.length),
+      facts_(std::move(prepared.facts)),
+      notes_(std::move(prepared.notes)),
+      first_schedule_(prepared.schedule),
+      course_(prepared.schedule) {}
+
+Status Training::run(Trainable trainable) {
+  TANDEM_ASSIGN(stepper_, Stepper::create(job_, *model_, std::move(trainable)));
+  // Who loses a server that has no copy goes back, perhaps to the beginning.
+  if (job_.has_servers()) capture(*model_, stepper_->optimizer(), {}, first_state_);
+  voice_.say(started_message(job_, parts_, model_->blueprint(), length_, notes_));
+  for (;;) {
+    const Result<End> end = train_in_next_group();
+    if (end.ok() && *end == End::kOfTraining) return {};
+    const bool may_go_on = end.ok() || is_about_others(end.error()) || state_lost_;
+    if (!end.ok() && !(may_go_on && places_.may_follow())) return Status(end.error());
+    leave(end.ok() ? nullptr : &end.error());
+  }
+}
+
+Result<Training::End> Training::train_in_next_group() {
+  state_lost_ = false;
+  TANDEM_ASSIGN(Place place, places_.next(parting_, [this] { voice_.beat(); }));
+  group_.emplace(std::move(place.group));
+  if (place.anew) forget();
+  TANDEM_TRY(catch_up(place.resume));
+  Status joined = stepper_->join(
+      *group_, {std::move(place.ends), std::move(place.servers), course_.step, optimizer_steps_});
+  if (!joined.ok()) {
+    // More servers died than there were copies: whoever places the workers sends them back.
+    state_lost_ = joined.error().code() == Code::kNotFound;
+    return std::move(joined).error();
+  }
+  appoint_writer(std::move(place.owner));
+  // Others may not have got as far: who wished to stop wishes it again, and all judge together.
+  regroups_ = stopped_ = checkpoints_end_ = false;
+  last_test_.reset();
+  verdict_.reset();
+  first_step_ = course_.step;
+  placed_ = false;
+  TANDEM_TRY(job_.is_async() ? train_stretches() : train_steps());
+  if (regroups_) return End::kOfGroup;
+  TANDEM_TRY(finish());
+  return End::kOfTraining;
+}
+
+void Training::leave(const Error* error) {
+  parting_ = error == nullptr ? Parting::kAgreed : Parting::kBroken;
+  if (group_) count_traffic();
+  stepper_->leave();
+  group_.reset();
+  voice_.say(left_message(places_.generation(), course_.step, error));
+}
+
+void Training::count_traffic() {
+  for (const collective::Traffic& traffic : {group_->traffic(), stepper_->traffic()}) {
+    traffic_.sent += traffic.sent;
+    traffic_.received += traffic.received;
+  }
+}
+
+void Training::forget() {
+  restore(first_state_, *model_, stepper_->optimizer());
+  course_ = Course(first_schedule_);
+  optimizer_steps_ = 0;
+  has_state_ = false;
+}
+
+Status Training::catch_up(const std::filesystem::path& checkpoint) {
+  const collective::Deadline deadline = collective::deadline_after(request_.start_patience);
+  TANDEM_ASSIGN(
+      const Standings standings,
+      compare(*group_, {has_state_ ? course_.step : -1, course_.judged, facts_}, deadline));
+  copied_ = false;
+  if (!standings.somebody_has_state) {
+    if (!checkpoint.empty()) TANDEM_TRY(resume(checkpoint, deadline));
+  } else if (!standings.all_equal) {
+    TANDEM_TRY(copy_from(standings.furthest, deadline));
+  }
+  has_state_ = true;
+  return {};
+}
+
+Status Training::resume(const std::filesystem::path& checkpoint, collective::Deadline deadline) {
+  Snapshot snapshot;
+  capture(*model_, stepper_->optimizer(), {}, snapshot);
+  // When that fails the others, who wait for it, learn of its end.
+  if (group_->rank() == 0) {
+    TANDEM_ASSIGN(snapshot, read_snapshot(checkpoint, *model_, stepper_->optimizer()));
+  }
+  TANDEM_TRY(share(snapshot, *group_, 0, deadline));
+  TANDEM_TRY(take_over(snapshot));
+  optimizer_steps_ = course_.step;
+  return {};
+}
+
+Status Training::copy_from(int rank, collective::Deadline deadline) {
+  Snapshot snapshot;
+  capture(*model_, stepper_->optimizer(), course_.numbers(), snapshot);
+  TANDEM_TRY(share(snapshot, *group_, rank, deadline));
+  if (group_->rank() == rank) return {};
+  copied_ = true;
+  TANDEM_TRY(take_over(snapshot));
+  optimizer_steps_ = -1;  // The other's may be old, where servers have the newest.
+  return {};
+}
+
+Status Training::take_over(const Snapshot& snapshot) {
+  TANDEM_TRY(course_.restore(snapshot.numbers));
+  restore(snapshot, *model_, stepper_->optimizer());
+  return {};
+}
+
+void Training::appoint_writer(std::string owner) {
+  if (owner != owner_) checkpointer_.reset();
+  owner_ = std::move(owner);
+  displaced_ = {};
+  const bool writes = group_->rank() == 0 && request_.rehearsal == Rehearsal::kNo;
+  if (!writes || job_.checkpoint.keep == 0) {
+    checkpointer_.reset();
+  } else if (!checkpointer_) {
+    checkpoint::Metadata place = {
+        {checkpoint::kBaseDirectory, checkpoint::path_to_text(request_.base_directory)},
+        {checkpoint::kStepsPerEpoch, std::to_string(length_.steps_per_epoch)}};
+    const auto may_write = [run = request_.run_directory, owner = owner_] {
+      return checkpoint::check_owner(run, owner);
+    };
+    checkpointer_.emplace(request_.store, may_write, job_.checkpoint, course_.step,
+                          model_->blueprint(), trained_metadata(job_, parts_), std::move(place));
+  }
+}
+
+Status Training::checkpoint_if_due() {
+  if (!checkpointer_) return {};
+  const bool is_best = wants_best_ && course_.best && course_.best->first == course_.step;
+  // The best one cannot come later, so it waits for the last.
+  while (is_best && !checkpointer_->wait(Voice::kLook)) voice_.beat();
+  if (is_best || checkpointer_->is_due(course_.step)) TANDEM_TRY(take_checkpoint());
+  if (const auto outcome = checkpointer_->outcome()) {
+    if (outcome->status.ok()) {
+      voice_.event("checkpoint",
+                   fmt::format("step {}, written in {:.3f} s", outcome->step, outcome->seconds));
+    } else {
+      displaced_ = check_ownership(request_.run_directory, owner_, places_);
+      voice_.event("checkpoint_failed", fmt::format("step {}: {}; training goes on", outcome->step,
+                                                    outcome->status.error().message()));
+    }
+  }
+  return {};
+}
+
+Status Training::take_checkpoint() {
+  TANDEM_TRY(stepper_->fetch_state(course_.step));
+  optimizer_steps_ = course_.step;
+  const auto best = course_.best ? std::optional(course_.best->first) : std::nullopt;
+  if (checkpointer_->take(course_.step, *model_, stepper_->optimizer(), course_.numbers(), best))
+    wants_best_ = false;
+  return {};
+}
+
+Status Training::checkpoint_the_end() {
+  if (!checkpointer_) return {};
+  const auto settle = [&] {
+    while (!checkpointer_->wait(Voice::kLook)) voice_.beat();
+    return checkpoint_if_due();
+  };
+  TANDEM_TRY(settle());
+  TANDEM_TRY(take_checkpoint());
+  return settle();
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,185 @@
+// The part of Training that makes steps, and reports them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "train/reports.h"
+#include "train/training.h"
+
+namespace tandem::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+void Training::report_placed() {
+  if (placed_) return;
+  placed_ = true;
+  voice_.say(placed_message(places_.generation(), first_step_, copied_));
+}
+
+bool Training::stopping() {
+  if (group_->size() == 1 && stop_) stopped_ = true;
+  return stopped_;
+}
+
+Status Training::train_steps() {
+  const data::Sampler sampler(parts_.train->size(), job_.train.batch, job_.lanes(),
+                              job_.train.seed);
+  const collective::LaneRange lanes = stepper_->lanes();
+  data::Loader loader(*parts_.train, sampler,
+                      {course_.step, length_.total_steps, lanes.begin, lanes.end},
+                      job_.data.prefetch);
+  Clock::time_point last_report = Clock::now();
+  for (;;) {
+    if (is_epoch_to_judge()) TANDEM_TRY(evaluate_epoch());
+    if (is_to_decide()) TANDEM_TRY(decide({}));
+    TANDEM_TRY(checkpoint_if_due());
+    TANDEM_TRY(displaced_);
+    if (stopping() || has_ended()) break;
+    if (regroups_) return {};
+    Status stepped = one_step(loader, sampler);
+    if (!stepped.ok()) {
+      // The run ends here: the report tells how far it came.
+      if (stepped.error().code() == Code::kDiverged && course_.loss_steps > 0) report_progress();
+      return stepped;
+    }
+    report_placed();
+    const bool epoch_end = course_.step % length_.steps_per_epoch == 0;
+    if (epoch_end || course_.step == 1 || seconds_since(last_report) >= job_.train.report_every_s) {
+      report_progress();
+      last_report = Clock::now();
+    }
+    voice_.beat();
+  }
+  if (course_.loss_steps > 0) report_progress();
+  return {};
+}
+
+Status Training::train_stretches() {
+  const data::Sampler sampler(parts_.train->size(), job_.train.batch, job_.lanes(),
+                              job_.train.seed);
+  TaskRunner runner(job_, *model_, *parts_.train, sampler, *stepper_, *group_);
+  for (;;) {
+    if (is_epoch_to_judge()) TANDEM_TRY(evaluate_epoch());
+    if (is_to_decide()) TANDEM_TRY(decide({}));
+    TANDEM_TRY(checkpoint_if_due());
+    TANDEM_TRY(displaced_);
+    if (stopping() || has_ended()) break;
+    if (regroups_) return {};
+    TANDEM_TRY(one_stretch(runner, sampler));
+  }
+  report_placed();
+  return {};
+}
+
+std::int64_t Training::next_meeting() const {
+  std::int64_t to = std::min(
+      length_.total_steps, (course_.step / length_.steps_per_epoch + 1) * length_.steps_per_epoch);
+  if (job_.checkpoint.keep > 0 && job_.checkpoint.every_steps > 0)
+    to = std::min(to, course_.step + job_.checkpoint.every_steps);
+  return to;
+}
+
+Status Training::one_stretch(TaskRunner& runner, const data::Sampler& sampler) {
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point last_report = begin;
+  Course shown = course_;  // What is reported meanwhile.
+  double told_loss = 0;
+  std::int64_t told_samples = 0;
+  const auto add_loss = [&](Course& to, double loss, std::int64_t samples) {
+    if (samples <= told_samples) return false;
+    to.loss_sum = (loss - told_loss) / static_cast<double>(samples - told_samples);
+    to.loss_steps = 1;
+    told_loss = loss;
+    told_samples = samples;
+    return true;
+  };
+  const TaskRunner::Hooks hooks{
+      .wish =
+          [&] {
+            if (stop_) return TaskRunner::Wish::kStop;
+            if (wants_regroup()) return TaskRunner::Wish::kRegroup;
+            const bool pauses =
+                checkpointer_ && checkpointer_->is_due(shown.step) && shown.step > course_.step;
+            return pauses ? TaskRunner::Wish::kPause : TaskRunner::Wish::kGoOn;
+          },
+      .lr =
+          [this](std::int64_t step) {
+            lr_ = course_.schedule.lr_at(step);
+            return lr_;
+          },
+      .progress =
+          [&](const ps::TaskGiven& given) {
+            if (given.samples > 0) report_placed();
+            shown.step = given.below / job_.lanes();
+            shown.samples = course_.samples + given.samples;
+            shown.train_s = course_.train_s + seconds_since(begin);
+            if (seconds_since(last_report) >= job_.train.report_every_s &&
+                add_loss(shown, given.loss, given.samples)) {
+              voice_.say(progress_message(shown, length_, lr_, 0, 0));
+              last_report = Clock::now();
+            }
+            voice_.beat();
+          }};
+  TANDEM_ASSIGN(const StretchOutcome outcome, runner.run(course_.step, next_meeting(), hooks));
+  stopped_ |= outcome.stops;
+  regroups_ |= outcome.regroups;
+  if (outcome.step > course_.step) verdict_.reset();
+  for (; course_.step < outcome.step; ++course_.step) {
+    course_.samples += sampler.step_samples(course_.step / length_.steps_per_epoch,
+                                            course_.step % length_.steps_per_epoch);
+  }
+  course_.samples -= outcome.dropped_samples;
+  dropped_samples_ += outcome.dropped_samples;
+  course_.train_s += seconds_since(begin);
+  staleness_.add(outcome);
+  if (add_loss(course_, outcome.loss, outcome.samples)) report_progress();
+  return {};
+}
+
+Status Training::one_step(data::Loader& loader, const data::Sampler& sampler) {
+  const Clock::time_point begin = Clock::now();
+  const std::int64_t epoch = course_.step / length_.steps_per_epoch;
+  const std::int64_t samples = sampler.step_samples(epoch, course_.step % length_.steps_per_epoch);
+  stepper_->wish(stop_ ? Wish::kStop : wants_regroup() ? Wish::kRegroup : Wish::kGoOn);
+  lr_ = course_.schedule.lr_at(course_.step);
+  Status status = stepper_->begin_step(course_.step, lr_);
+  for (std::int64_t lane = stepper_->lanes().begin; lane < stepper_->lanes().end; ++lane) {
+    if (status.ok()) status = stepper_->run_lane(loader.next()->batch, lane, samples);
+    if (!status.ok())
+      return std::move(status).error().within(fmt::format("step {}", course_.step + 1));
+    voice_.beat();
+  }
+  TANDEM_ASSIGN(const StepOutcome outcome, stepper_->finish_step());
+  stopped_ |= outcome.wish == Wish::kStop;
+  regroups_ |= outcome.wish == Wish::kRegroup;
+  ++course_.step;
+  verdict_.reset();
+  course_.samples += samples;
+  grad_norm_ = outcome.grad_norm;
+  course_.loss_sum += outcome.sums.loss / static_cast<double>(samples);
+  ++course_.loss_steps;
+  course_.train_s += seconds_since(begin);
+  return {};
+}
+
+bool Training::wants_regroup() {
+  constexpr double kLook_s = 0.01;
+  if (seconds_since(last_look_) < kLook_s) return false;
+  last_look_ = Clock::now();
+  return places_.has_next();
+}
+
+void Training::report_progress() {
+  voice_.say(progress_message(course_, length_, lr_, grad_norm_, stepper_->take_lane_seconds()));
+  course_.loss_sum = 0;
+  course_.loss_steps = 0;
+}
+
+}  // namespace tandem::train
