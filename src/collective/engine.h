@@ -60,8 +60,8 @@ class Engine {
                                            Deadline deadline) = 0;
   // For training steps. The engine must outlive it.
   virtual Result<std::unique_ptr<Reducer>> make_reducer(ReducePlan plan, Deadline deadline);
-  // Member `culprit` was found to be gone (kPeerLost) or late (kTimeout) by other means: engines
-  // that can tell the other ranks do, and are of no more use then.
+  // Member `culprit` was found to be gone (kPeerLost) or late (kTimeout) by other means, or is this
+  // rank and leaves: engines that can tell the other ranks do, and are of no more use then.
   virtual void give_up(Code /*why*/, int /*culprit*/) {}
   // Whether its all_reduce() finds out by itself that ranks disagree about the call.
   virtual bool checks_calls() const { return false; }

@@ -74,6 +74,10 @@ const Membership& Group::membership() const {
   return engine_ == nullptr ? kAlone : engine_->membership();
 }
 
+void Group::give_up(Code why) {
+  if (engine_ != nullptr) engine_->give_up(why, rank());
+}
+
 std::string_view Group::engine() const {
   return engine_ == nullptr ? "none" : engine_->name();
 }

@@ -33,6 +33,10 @@ class Group {
   std::string_view engine() const;  // "none", "shm", "gloo", "mpi".
   Traffic traffic() const;
 
+  // This rank leaves because of something outside the group: ranks that wait for it, or will,
+  // fail at once with kPeerLost, or kTimeout where that was the reason.
+  void give_up(Code why);
+
   // Zeroed memory for operands; the fastest there is. Every rank asks for the same.
   Result<std::span<std::byte>> allocate(std::size_t bytes, Deadline deadline);
 

@@ -181,6 +181,17 @@ Status sum(Group& group, std::size_t count) {
   return group.all_reduce(values, soon());
 }
 
+TEST(Group, RanksThatWaitForOneThatLeavesAreToldAtOnce) {
+  run_shm_ranks(3, [](Group& group) {
+    ASSERT_TRUE(group.barrier(soon()).ok());
+    if (group.rank() == 1) return group.give_up(Code::kPeerLost);
+    const Status met = group.barrier(deadline_after(std::chrono::minutes(10)));
+    ASSERT_FALSE(met.ok());
+    EXPECT_EQ(met.error().code(), Code::kPeerLost);
+    EXPECT_NE(met.error().message().find("worker 1"), std::string::npos) << met.error().message();
+  });
+}
+
 TEST(Group, BlamesTheRankThatPassesAnotherSize) {
   expect_blame([](Group& g) { return sum(g, 100); }, [](Group& g) { return sum(g, 101); });
   expect_blame([](Group& g) { return sum(g, 100000); }, [](Group& g) { return sum(g, 100001); });

@@ -71,6 +71,11 @@ class SharedMemory final : public ShmEngine {
   bool checks_calls() const override { return true; }
   Result<std::unique_ptr<Reducer>> make_reducer(ReducePlan plan, Deadline deadline) override;
   ShmControl& control() override { return control_; }
+
+  void give_up(Code why, int culprit) override {
+    (void)control_.fail(why == Code::kTimeout ? Fault::kToldLate : Fault::kToldLost, culprit,
+                        "gave the group up");
+  }
   Result<std::byte*> map_common(std::size_t bytes, Deadline deadline) override;
   Result<std::unique_ptr<ShmReducer>> make_shared_reducer(ReducePlan plan, ShmReducerMemory memory,
                                                           Deadline deadline) override;

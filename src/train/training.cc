@@ -81,6 +81,8 @@ Result<Training::End> Training::train_in_next_group() {
 void Training::leave(const Error* error) {
   parting_ = error == nullptr ? Parting::kAgreed : Parting::kBroken;
   if (group_) count_traffic();
+  // Others may wait for this worker inside the group, where they do not see what became of servers.
+  if (group_ && error != nullptr && job_.has_servers()) group_->give_up(error->code());
   stepper_->leave();
   group_.reset();
   voice_.say(left_message(places_.generation(), course_.step, error));
