@@ -31,7 +31,7 @@ Loader::Loader(const Dataset& dataset, const Sampler& sampler, LoadRange range,
     place.lane = range.first_lane + item % lanes;
     sampler.lane_indices(place.epoch, place.step, place.lane, indices);
   };
-  start(sampler.most_lane_samples(), threads);
+  start(sampler.most_lane_samples(), threads, range.peeked);
 }
 
 Loader::Loader(const Dataset& dataset, std::int64_t batch, std::int64_t threads, BatchShare share)
@@ -58,10 +58,11 @@ Loader::~Loader() {
   threads_.clear();  // Joins, while all that the threads use still lives.
 }
 
-void Loader::start(std::int64_t most_samples, std::int64_t threads) {
-  TANDEM_CHECK(threads >= 0);
+void Loader::start(std::int64_t most_samples, std::int64_t threads, std::int64_t peeked) {
+  TANDEM_CHECK(threads >= 0 && peeked >= 0);
+  peeked_ = peeked;
   threads = std::min(threads, items_);
-  slots_.resize(static_cast<std::size_t>(1 + threads * kAheadPerThread));
+  slots_.resize(static_cast<std::size_t>(1 + std::max(threads * kAheadPerThread, peeked)));
   for (Slot& slot : slots_) {
     slot.indices.reserve(static_cast<std::size_t>(most_samples));
     reserve(dataset_.spec(), most_samples, slot.loaded.batch);
@@ -103,11 +104,7 @@ void Loader::work() {
 const LoadedBatch* Loader::next() {
   if (given_ >= items_) return nullptr;
   const std::int64_t item = given_++;
-  Slot& slot = slot_of(item);
-  if (threads_.empty()) {
-    fill(item, slot);
-    return &slot.loaded;
-  }
+  if (threads_.empty()) return &await(item).loaded;
   std::unique_lock lock(mutex_);
   released_ = item;  // The batch of the call before this one is no longer read.
   // Waking costs the caller more than a batch is worth, so it waits until half of the slots are
@@ -117,8 +114,28 @@ const LoadedBatch* Loader::next() {
     freed_.notify_all();
     lock.lock();
   }
-  filled_.wait(lock, [&] { return slot.ready_item == item; });
-  return &slot.loaded;
+  lock.unlock();
+  return &await(item).loaded;
+}
+
+const LoadedBatch* Loader::peek(std::int64_t ahead) {
+  TANDEM_CHECK(ahead >= 0 && ahead < peeked_);
+  return given_ + ahead < items_ ? &await(given_ + ahead).loaded : nullptr;
+}
+
+Loader::Slot& Loader::await(std::int64_t item) {
+  Slot& slot = slot_of(item);
+  if (threads_.empty()) {
+    if (slot.ready_item != item) fill(item, slot);
+    slot.ready_item = item;
+    return slot;
+  }
+  std::unique_lock lock(mutex_);
+  if (slot.ready_item != item) {
+    freed_.notify_all();  // next() may have left the threads asleep.
+    filled_.wait(lock, [&] { return slot.ready_item == item; });
+  }
+  return slot;
 }
 
 }  // namespace tandem::data

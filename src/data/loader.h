@@ -25,6 +25,8 @@ struct LoadRange {
   std::int64_t last_step = 0;
   std::int64_t first_lane = 0;
   std::int64_t last_lane = 1;
+  // Batches from the next one on that peek() may be asked for.
+  std::int64_t peeked = 0;
 };
 
 // Which batches of a pass are ours: number `first` and every so many after it.
@@ -58,6 +60,10 @@ class Loader {
   // The next batch, valid until the next call; null after the last one.
   const LoadedBatch* next();
 
+  // What next() will give when it is called so many times more than once; valid as that is. Null
+  // behind the last batch. REQUIRES: ahead < LoadRange::peeked.
+  const LoadedBatch* peek(std::int64_t ahead);
+
  private:
   // Says where item number `item` lies and which samples it has.
   using Plan = std::function<void(std::int64_t item, LoadedBatch& place,
@@ -66,10 +72,13 @@ class Loader {
   struct Slot {
     LoadedBatch loaded;
     std::vector<std::uint32_t> indices;
-    std::int64_t ready_item = -1;  // The item that `loaded` holds. Guarded by mutex_.
+    // The item that `loaded` holds. Guarded by mutex_ while there are threads.
+    std::int64_t ready_item = -1;
   };
 
-  void start(std::int64_t most_samples, std::int64_t threads);
+  void start(std::int64_t most_samples, std::int64_t threads, std::int64_t peeked = 0);
+  // Waits until the item is there.
+  Slot& await(std::int64_t item);
   void fill(std::int64_t item, Slot& slot) const;
   void work();
   Slot& slot_of(std::int64_t item) {
@@ -80,6 +89,7 @@ class Loader {
   const Dataset& dataset_;
   std::int64_t items_ = 0;
   Plan plan_;
+  std::int64_t peeked_ = 0;
   std::vector<std::jthread> threads_;
 
   // A slot's batch belongs to the thread that claimed its item until ready_item says so, then to

@@ -79,6 +79,22 @@ TEST(Loader, StartsAnywhereAndCrossesEpochs) {
   EXPECT_EQ(drain(lane_loader), std::vector<Seen>(whole.begin() + 7, whole.begin() + 8));
 }
 
+TEST(Loader, ShowsWhatComesNext) {
+  const auto set = counting_set(101);
+  const Sampler sampler(101, 16, 5, 9);
+  for (const std::int64_t threads : {0, 1, 3}) {
+    Loader loader(*set, sampler, {0, 20, 1, 5, /*peeked=*/4}, threads);
+    for (std::int64_t step = 0; step < 20; ++step) {
+      std::vector<std::vector<float>> shown;
+      for (std::int64_t ahead = 0; ahead < 4; ++ahead)
+        shown.push_back(loader.peek(ahead)->batch.inputs);
+      for (const std::vector<float>& inputs : shown) EXPECT_EQ(loader.next()->batch.inputs, inputs);
+    }
+    EXPECT_EQ(loader.peek(0), nullptr);
+    EXPECT_EQ(loader.next(), nullptr);
+  }
+}
+
 TEST(Loader, ReadsInIndexOrder) {
   const auto set = counting_set(10);
   for (std::int64_t threads : {0, 2}) {

@@ -2,9 +2,9 @@
 // (train/stepper.h) and the strategies. The vector that is exchanged holds the gradients of all
 // parameters, then numbers that are only summed: statistics, losses.
 //
-// A step: begin(), partial sums are written and told of by ready(), gather(), then take() and
-// update() in any order, and end(). After an error the step must be dropped, and the exchange with
-// it; parameters are then as before the step. Belongs to one thread.
+// A step: pull() where there are tables, begin(), partial sums are written and told of by ready(),
+// gather(), then take() and update() in any order, and end(). After an error the step must be
+// dropped, and the exchange with it; parameters are then as before the step. Belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,15 @@
 #include "optim/config.h"
 #include "optim/optimizer.h"
 #include "optim/range.h"
+#include "ps/tables.h"
 
 namespace tandem::exchange {
 
 using collective::Bucket;
 using collective::Deadline;
+using ps::Pull;
+using ps::RowLists;
+using ps::Table;
 
 // What is exchanged and how parameters are updated; the same at every worker.
 struct Plan {
@@ -31,6 +35,10 @@ struct Plan {
   std::vector<optim::Range> trainable;
   optim::OptimizerConfig optimizer;
   optim::ClipConfig clip;
+  // With parameter servers: whether only what is trained travels, and of these tables only the rows
+  // that a step touches. The tables are trained; other exchanges do not look at them.
+  Pull pull = Pull::kFull;
+  std::vector<Table> tables = {};
 };
 
 struct Update {
@@ -46,6 +54,21 @@ class Exchange {
   // ready().
   virtual std::size_t partials() const = 0;
   virtual std::span<float> partial(std::size_t index) = 0;
+
+  // Whether this worker keeps up the rows of tables only as far as it names them.
+  virtual bool has_rows() const { return false; }
+  // Where it does, before begin(): the rows that each partial sum reads and trains in the step, by
+  // table. `parameters`, those of the model, get them as they are after `steps_done` steps.
+  virtual Status pull(std::int64_t /*steps_done*/, std::span<const RowLists> /*rows*/,
+                      std::span<float> /*parameters*/, Deadline /*deadline*/) {
+    return {};
+  }
+  // Between steps: all rows become what they are after `steps_done` steps. No other worker need do
+  // anything.
+  virtual Status complete(std::int64_t /*steps_done*/, std::span<float> /*parameters*/,
+                          Deadline /*deadline*/) {
+    return {};
+  }
 
   // The step after `steps_done` begins.
   virtual Status begin(std::int64_t steps_done, double lr, Deadline deadline) = 0;

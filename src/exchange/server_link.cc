@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ps/scope.h"
+
 namespace tandem::exchange {
 namespace {
 
@@ -19,6 +21,8 @@ ps::Plan plan_for(const Plan& plan, const ServersConfig& config, int workers) {
   made.optimizer = plan.optimizer;
   made.clip = plan.clip;
   made.lanes = plan.reduce.lanes;
+  made.pull = plan.pull;
+  if (plan.pull == Pull::kPartial) made.tables = plan.tables;
   made.ends = collective::ends_of(plan.reduce, workers);
   made.async = config.async;
   // Workers that do not wait for each other clip what they push.
@@ -45,11 +49,12 @@ Status share_outcome(const Status& own, collective::Group& group, Deadline deadl
 Result<ServerLink> ServerLink::connect(const Plan& plan, const ServersConfig& config,
                                        collective::Group& group, std::span<float> parameters,
                                        optim::Optimizer& optimizer, Deadline deadline) {
+  const ps::Plan agreed = plan_for(plan, config, group.size());
   auto client = ps::Client::connect(
       {.servers = config.servers,
        .former = group.rank() == 0 ? config.former : std::vector<net::Endpoint>(),
        .token = config.token,
-       .plan = plan_for(plan, config, group.size()),
+       .plan = agreed,
        .worker = group.rank(),
        .name = group.membership().name(group.rank()),
        .sharing = config.transport == "tcp" ? ps::Sharing::kNever : ps::Sharing::kWhereItCan},
@@ -59,7 +64,8 @@ Result<ServerLink> ServerLink::connect(const Plan& plan, const ServersConfig& co
   if (!connected.ok() && connected.error().code() == Code::kNotFound)
     connected = Error(Code::kInvalidArgument, connected.error().message());
   TANDEM_TRY(share_outcome(connected, group, deadline));
-  ServerLink link(std::move(client).value(), optimizer);
+  ServerLink link(std::move(client).value(), ps::trained_in_pieces(agreed), optimizer);
+  link.has_rows_ = !agreed.tables.empty();
   Status prepared;
   if (group.rank() == 0) prepared = link.prepare(config, parameters, deadline);
   TANDEM_TRY(share_outcome(prepared, group, deadline));
@@ -73,7 +79,8 @@ Status ServerLink::prepare(const ServersConfig& config, std::span<float> paramet
     TANDEM_TRY(client_->use(steps, deadline));
   } else if (client_->can_fetch(steps)) {
     TANDEM_TRY(client_->restore(steps, arrays(parameters), deadline));
-  } else if (config.optimizer_steps == steps || optimizer_->state().empty()) {
+  } else if ((config.optimizer_steps == steps || optimizer_->state().empty()) &&
+             (config.parameters_steps == steps || !has_rows_)) {
     TANDEM_TRY(client_->load(steps, arrays(parameters), deadline));
   } else {
     return Error(Code::kNotFound,
@@ -105,12 +112,8 @@ void ServerLink::copy(Bucket at, std::span<float> to) const {
   }
 }
 
-void ServerLink::copy_trained(std::span<const optim::Range> trainable,
-                              std::span<float> parameters) const {
-  for (const optim::Range& range : trainable) {
-    const Bucket at{static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.end)};
-    copy(at, parameters.subspan(at.begin, at.end - at.begin));
-  }
+void ServerLink::copy_trained(std::span<float> parameters) const {
+  for (const Bucket& at : trained_) copy(at, parameters.subspan(at.begin, at.end - at.begin));
 }
 
 }  // namespace tandem::exchange

@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "collective/group.h"
@@ -34,16 +36,19 @@ class ServerLink {
   // Copies results.
   void copy(Bucket at, std::span<float> to) const;
   // All that are trained, into the parameters.
-  void copy_trained(std::span<const optim::Range> trainable, std::span<float> parameters) const;
+  void copy_trained(std::span<float> parameters) const;
 
  private:
-  ServerLink(std::unique_ptr<ps::Client> client, optim::Optimizer& optimizer)
-      : client_(std::move(client)), optimizer_(&optimizer) {}
+  ServerLink(std::unique_ptr<ps::Client> client, std::vector<Bucket> trained,
+             optim::Optimizer& optimizer)
+      : client_(std::move(client)), trained_(std::move(trained)), optimizer_(&optimizer) {}
 
   Status prepare(const ServersConfig& config, std::span<float> parameters, Deadline deadline);
   ps::Arrays arrays(std::span<float> parameters);
 
   std::unique_ptr<ps::Client> client_;
+  std::vector<Bucket> trained_;  // In pieces.
+  bool has_rows_ = false;        // Some travel by themselves.
   optim::Optimizer* optimizer_;
 };
 

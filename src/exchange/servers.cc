@@ -16,6 +16,21 @@ class Servers final : public Exchange {
   std::size_t partials() const override { return client_.partials(); }
   std::span<float> partial(std::size_t index) override { return client_.partial(index); }
 
+  bool has_rows() const override { return plan_.pull == Pull::kPartial && !plan_.tables.empty(); }
+
+  Status pull(std::int64_t steps_done, std::span<const RowLists> rows, std::span<float> parameters,
+              Deadline deadline) override {
+    return client_.pull_rows(steps_done, rows, parameters, deadline);
+  }
+
+  Status complete(std::int64_t steps_done, std::span<float> parameters,
+                  Deadline deadline) override {
+    if (!has_rows() || whole_ == steps_done) return {};
+    TANDEM_TRY(client_.fetch_tables(steps_done, parameters, deadline));
+    whole_ = steps_done;
+    return {};
+  }
+
   Status begin(std::int64_t steps_done, double lr, Deadline) override {
     client_.begin(steps_done, lr);
     return {};
@@ -35,7 +50,7 @@ class Servers final : public Exchange {
   }
 
   Update update(std::span<float> parameters) override {
-    link_.copy_trained(plan_.trainable, parameters);
+    link_.copy_trained(parameters);
     return {client_.norm(),
             client_.is_finite() ? optim::Updated::kFinite : optim::Updated::kNotFinite};
   }
@@ -50,6 +65,7 @@ class Servers final : public Exchange {
   const Plan plan_;
   ServerLink link_;
   ps::Client& client_;
+  std::int64_t whole_ = -1;  // After which step all rows were fetched.
 };
 
 }  // namespace

@@ -29,13 +29,15 @@ struct ServersConfig {
   // part of it (`optimizer_steps`) to give them.
   std::int64_t steps_done = 0;
   std::int64_t optimizer_steps = -1;
+  // After which step this worker's parameters are whole; matters where a plan has tables.
+  std::int64_t parameters_steps = -1;
   // Workers do not wait for each other (exchange/tasks.h); nothing: in step.
   std::optional<ps::AsyncRule> async = {};
 };
 
 // Every worker of the group calls this with the same plan and steps_done. `parameters` are those
-// after steps_done steps. kNotFound when nobody has the optimizer's state any more, kCorrupt when
-// copies of a slice differ.
+// after steps_done steps, but for rows of tables. kNotFound when nobody has the optimizer's state,
+// or rows, any more; kCorrupt when copies of a slice differ.
 Result<std::unique_ptr<Exchange>> make_servers(const Plan& plan, const ServersConfig& config,
                                                collective::Group& group,
                                                std::span<float> parameters,

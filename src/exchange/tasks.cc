@@ -9,7 +9,7 @@ Result<std::unique_ptr<Tasks>> Tasks::create(const Plan& plan, const ServersConf
                                              optim::Optimizer& optimizer, Deadline deadline) {
   TANDEM_ASSIGN(ServerLink link,
                 ServerLink::connect(plan, config, group, parameters, optimizer, deadline));
-  return std::unique_ptr<Tasks>(new Tasks(plan, std::move(link), group, parameters));
+  return std::unique_ptr<Tasks>(new Tasks(std::move(link), group, parameters));
 }
 
 Status Tasks::begin_stretch(const ps::StretchPlan& stretch, Deadline deadline) {
@@ -34,7 +34,7 @@ Result<ps::TaskGiven> Tasks::next(const ps::TaskDone& done, Deadline deadline) {
 
 Status Tasks::finish(Deadline deadline) {
   TANDEM_TRY(client_.finish(deadline));
-  link_.copy_trained(plan_.trainable, parameters_);
+  link_.copy_trained(parameters_);
   if (!client_.is_finite())
     return Error(Code::kDiverged, "an update made a parameter a number that is not finite");
   return {};
@@ -42,7 +42,7 @@ Status Tasks::finish(Deadline deadline) {
 
 Status Tasks::pull(Deadline deadline) {
   TANDEM_TRY(client_.pull(deadline));
-  link_.copy_trained(plan_.trainable, parameters_);
+  link_.copy_trained(parameters_);
   return {};
 }
 

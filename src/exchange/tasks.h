@@ -54,16 +54,11 @@ class Tasks {
   collective::Traffic traffic() const { return client_.traffic(); }
 
  private:
-  Tasks(const Plan& plan, ServerLink link, collective::Group& group, std::span<float> parameters)
-      : plan_(plan),
-        link_(std::move(link)),
-        client_(link_.client()),
-        group_(group),
-        parameters_(parameters) {}
+  Tasks(ServerLink link, collective::Group& group, std::span<float> parameters)
+      : link_(std::move(link)), client_(link_.client()), group_(group), parameters_(parameters) {}
 
   Status pull(Deadline deadline);
 
-  const Plan& plan_;
   ServerLink link_;
   ps::Client& client_;
   collective::Group& group_;

@@ -65,6 +65,7 @@ struct Ps {
   std::string stale_lr = "same";       // same, lowered; ssp and asp.
   double compensation = 0;             // Of delays; ssp and asp. 0: none.
   std::string transport = "auto";      // auto, tcp.
+  std::string pull = "full";           // full, partial.
 };
 
 struct Checkpoint {

@@ -377,6 +377,13 @@ std::vector<Key> ps_keys() {
        .meaning = "How workers and servers exchange floats. It does not change the result.",
        .words = {{"auto", "in shared memory where both are on one host, else over TCP"},
                  {"tcp", "over TCP, also on one host"}}},
+      {.path = "ps.pull",
+       .field = ps<&Ps::pull>(),
+       .meaning = "What workers and servers exchange in a step. It does not change the result.",
+       .words = {{"full", "all gradients and parameters"},
+                 {"partial",
+                  "those that are not frozen; of tables of embeddings, the rows of the worker's "
+                  "batches"}}},
   };
 }
 

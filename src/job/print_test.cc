@@ -75,6 +75,7 @@ aggregate = "weighted"
 stale_lr = "same"
 compensation = 0
 transport = "auto"
+pull = "full"
 
 [checkpoint]
 every_steps = 0
@@ -171,6 +172,11 @@ TEST(Print, WhatIsPrintedParsesToTheSameJob) {
     job.cluster.workers = job.cluster.min_workers = 1;
     job.cluster.max_workers = 0;
     job.cluster.lanes = std::clamp<std::int64_t>(job.cluster.lanes, 1, job.train.batch);
+    // Few choices of servers go together.
+    job.cluster.replicas = 1;
+    if (job.ps.consistency != "bsp" || job.ps.aggregate != "weighted") job.ps.quorum = 1;
+    if (!job.has_servers()) job.ps.aggregate = "weighted";
+    if (job.is_async()) job.ps.pull = "full";
     const std::string text = print(job);
     Result<Job> again = parse(text, "a.toml", {});
     if (!again.ok()) {

@@ -271,6 +271,19 @@ std::optional<Broken> copies_need_servers(const Job& job) {
                 "each copy needs a server of its own: use more `servers`"};
 }
 
+std::optional<Broken> partial_pulls_go_in_step(const Job& job) {
+  if (job.ps.pull != "partial" || !job.has_servers()) return std::nullopt;
+  if (job.is_async()) {
+    return Broken{"ps.pull", "partial pulls need workers that go in step",
+                  "use \"full\", or consistency = \"bsp\" with quorum = 1"};
+  }
+  if (job.cluster.replicas > 1) {
+    return Broken{"ps.pull", "partial pulls do not work with copies of slices",
+                  "use \"full\", or replicas = 1"};
+  }
+  return std::nullopt;
+}
+
 std::optional<Broken> buckets_are_worth_a_message(const Job& job) {
   constexpr std::int64_t kLeast = 256;
   if (job.cluster.bucket_bytes == 0 || job.cluster.bucket_bytes >= kLeast) return std::nullopt;
@@ -318,6 +331,8 @@ std::vector<Rule> rules() {
       {{"ps.quorum", "ps.consistency", "ps.aggregate"}, quorum_needs_bsp},
       {{"cluster.replicas", "cluster.servers", "cluster.strategy", "ps.consistency", "ps.quorum"},
        copies_need_servers},
+      {{"ps.pull", "ps.consistency", "ps.quorum", "cluster.replicas", "cluster.strategy"},
+       partial_pulls_go_in_step},
       {{"cluster.bucket_bytes"}, buckets_are_worth_a_message},
   };
 }

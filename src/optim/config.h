@@ -20,6 +20,15 @@ struct OptimizerConfig {
   double l1 = 0;
 };
 
+// Whether a gradient of zero leaves a parameter and the optimizer's state of it as they are, to the
+// bit: then parameters without a gradient may be left out of a step.
+constexpr bool ignores_zero_gradients(const OptimizerConfig& config) {
+  if (config.weight_decay != 0 || config.l1 != 0) return false;
+  if (config.kind == OptimizerKind::kSgd) return config.momentum == 0;
+  // 0 / (0 + epsilon) is to be a number.
+  return config.kind == OptimizerKind::kAdagrad && static_cast<float>(config.epsilon) > 0;
+}
+
 enum class ScheduleKind : std::uint8_t { kConstant, kStep, kCosine, kPlateau };
 
 struct ScheduleConfig {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <set>
 
 #include "base/check.h"
@@ -178,6 +179,20 @@ Status Client::fetch(std::int64_t step, std::span<const Bucket> ranges, const Ar
       }
     }
   }
+  return await_fetched(deadline);
+}
+
+Status Client::fetch_tables(std::int64_t step, std::span<float> parameters, Deadline deadline) {
+  for (auto& server : servers_) {
+    for (const RowRange& range : rows_in(server->slice(), config_.plan.tables)) {
+      server->fetch(step, 0, range.begin,
+                    parameters.subspan(range.begin, range.at(range.last) - range.begin));
+    }
+  }
+  return await_fetched(deadline);
+}
+
+Status Client::await_fetched(Deadline deadline) {
   return await(
       [&] {
         return std::all_of(servers_.begin(), servers_.end(),
@@ -256,7 +271,33 @@ Status Client::compare_copies(std::int64_t step, Deadline deadline) {
   return {};
 }
 
+Status Client::pull_rows(std::int64_t steps_done, std::span<const RowLists> rows,
+                         std::span<float> parameters, Deadline deadline) {
+  const std::size_t tables = config_.plan.tables.size();
+  TANDEM_CHECK(rows.size() == partials());
+  all_rows_.resize(tables);
+  merged_.resize(tables);
+  for (RowList& list : all_rows_) list.clear();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    TANDEM_CHECK(rows[i].size() == tables);
+    for (std::size_t table = 0; table < tables; ++table) {
+      merged_[table].clear();
+      std::ranges::set_union(all_rows_[table], rows[i][table], std::back_inserter(merged_[table]));
+      std::swap(all_rows_[table], merged_[table]);
+    }
+  }
+  pulled_ = steps_done;
+  for (auto& server : servers_) server->rows().pull(steps_done, all_rows_, rows, parameters);
+  return await(
+      [&] {
+        return std::all_of(servers_.begin(), servers_.end(),
+                           [](const auto& server) { return server->rows().has_pulled(); });
+      },
+      "give the rows that were asked for", deadline);
+}
+
 void Client::begin(std::int64_t steps_done, double lr, std::uint64_t samples) {
+  TANDEM_CHECK(config_.plan.tables.empty() || pulled_ == steps_done);
   now_.step = steps_done;
   now_.lr = lr;
   now_.samples = samples;
@@ -269,7 +310,7 @@ void Client::begin(std::int64_t steps_done, double lr, std::uint64_t samples) {
 
 Status Client::ready(std::size_t count) {
   now_.buckets_ready += count;
-  for (auto& server : servers_) server->push_ready();
+  for (auto& server : servers_) TANDEM_TRY(server->push_ready());
   TANDEM_ASSIGN([[maybe_unused]] const bool moved, turn_all());
   return {};
 }

@@ -98,6 +98,14 @@ class Client {
   std::size_t partials() const { return now_.partials.size(); }
   std::span<float> partial(std::size_t index) { return now_.partials[index].memory; }
 
+  // Where the plan has tables, before begin(): says which rows each of this worker's partial sums
+  // reads and trains in the step, and brings those of the state after `steps_done` into
+  // `parameters`, the whole vector of them. Rows that are not named are neither read nor pushed.
+  Status pull_rows(std::int64_t steps_done, std::span<const RowLists> rows,
+                   std::span<float> parameters, Deadline deadline);
+  // All rows of all tables of the state after `step`, at any time between two steps.
+  Status fetch_tables(std::int64_t step, std::span<float> parameters, Deadline deadline);
+
   // The step after `steps_done` begins; or a task, of so many samples.
   void begin(std::int64_t steps_done, double lr, std::uint64_t samples = 0);
   // The next `count` buckets are complete in every partial sum: pushes them.
@@ -135,6 +143,7 @@ class Client {
   explicit Client(ClientConfig config);
 
   Status make_memory();
+  Status await_fetched(Deadline deadline);
   Status open(Deadline deadline);
   Status open_former(Deadline deadline);
   std::optional<std::vector<Source>> sources(std::int64_t step, Bucket range) const;
@@ -157,6 +166,8 @@ class Client {
   bool has_own_slices_ = false;  // The servers hold the slices of this generation.
   bool scaled_ = false;          // The norm of the step was answered.
   bool goes_on_ = true;  // With what the servers said that they have, and nothing was loaded.
+  RowLists all_rows_, merged_;  // Of a step, over all partial sums of this worker.
+  std::int64_t pulled_ = -1;    // For which step, by the steps done.
 };
 
 }  // namespace tandem::ps

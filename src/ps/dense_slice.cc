@@ -65,8 +65,12 @@ Status DenseSlice::use(std::int64_t step) {
   now_ = state == &states_[0] ? 0 : 1;
   State& other = states_[1 - now_];
   other.step = -1;
-  // Parameters that are not trained are never copied again.
+  // What no step changes is never copied again.
   std::copy_n(state->values.begin(), parameters_, other.values.begin());
+  for (std::size_t i = 0; i < state->arrays.size(); ++i) {
+    const std::span<const float> array = state->arrays[i].values;
+    std::copy(array.begin(), array.end(), other.arrays[i].values.begin());
+  }
   state->optimizer->set_steps(step);
   return {};
 }
@@ -187,6 +191,18 @@ optim::Updated DenseSlice::apply_arrival(const Bucket& at, std::span<float> grad
       result = optim::Updated::kNotFinite;
   }
   return result;
+}
+
+void DenseSlice::keep(const Bucket& at) {
+  const State& from = states_[now_];
+  State& to = states_[1 - now_];
+  const auto copy = [&](std::span<const float> old, std::span<float> values) {
+    std::copy_n(old.begin() + static_cast<std::ptrdiff_t>(at.begin), at.end - at.begin,
+                values.begin() + static_cast<std::ptrdiff_t>(at.begin));
+  };
+  copy(from.values, to.values);
+  for (std::size_t i = 0; i < to.arrays.size(); ++i)
+    copy(from.arrays[i].values, to.arrays[i].values);
 }
 
 void DenseSlice::commit() {

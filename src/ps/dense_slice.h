@@ -52,6 +52,10 @@ class DenseSlice {
 
   // Goes on from the state after `step`. kNotFound when there is none.
   Status use(std::int64_t step);
+  // Parameters after the last step. REQUIRES: `at` are parameters of the slice.
+  std::span<const float> parameters_at(const Bucket& at) const {
+    return states_[now_].values.subspan(at.begin, at.end - at.begin);
+  }
   // Floats of an array of the state after `step`, from parameter `begin` of the slice on.
   // kNotFound when there is no such state, kInvalidArgument when it has not so many.
   Result<std::span<const float>> fetch(std::int64_t step, std::size_t array, std::size_t begin,
@@ -66,13 +70,17 @@ class DenseSlice {
 
   bool is_loading() const { return loading_.has_value(); }
 
-  // The step after the last one; then apply() once for each part of the slice, then commit().
+  // The step after the last one; then apply() once for each part of the slice that changes, then
+  // commit().
   // REQUIRES: use() was called.
   void begin(double lr, double gradient_scale = 1);
   // `at` counts from the slice's begin; `sums` are those of the part and may be changed.
   optim::Updated apply(const Bucket& at, std::span<float> sums);
   // The same for sums that are not to be clipped by value. They are read once.
   optim::Updated update(const Bucket& at, std::span<const float> sums);
+  // For parts that are not updated in the step: as they were after the last one. Only those that
+  // the last step updated need it.
+  void keep(const Bucket& at);
   void commit();
   // Where workers do not wait for each other: the state after the last step is updated in place, by
   // update number `count` of all. begin_arrival(), then apply_arrival() once for each part.

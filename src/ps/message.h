@@ -5,18 +5,19 @@
 //        0     4  magic    54 44 50 53, "TDPS"
 //        4     1  version  kMessageVersion; a reader refuses any other
 //        5     1  kind     a Kind
-//        6     2  code     kFailed: a tandem::Code; kResult: 1 when a parameter is no number;
-//                          kTask: a worker's wishes, or the server's kPullFirst
-//        8     4  slot     which partial sum, or which array of a slice's state
+//        6     2  code     kFailed: a tandem::Code; kResult, kStepped: 1 when a parameter is no
+//                          number; kTask: a worker's wishes, or the server's kPullFirst;
+//                          kPushRows: which list of rows
+//        8     4  slot     which partial sum, list of rows, or array of a slice's state
 //       12     4  reserved 0
 //       16     8  step     steps done when the numbers were computed, signed; or a task
-//       24     8  place    which piece of the slice (ps/pieces.h), or from which float on;
-//                          kTask: samples of the task, or tasks that are complete
+//       24     8  place    which piece of the slice (ps/pieces.h), which table, or from which
+//                          float on; kTask: samples of the task, or tasks that are complete
 //       32     8  bytes    of the payload, at most kMostPayload
 //       40     8  offset   where the payload lies, for peers that share memory
 //       48     8  number   a double: the learning rate, ...; kTask: the sum of losses
 //       56     8  sequence kFetch: how many floats; kScale: the norm's bits; kTask: all samples;
-//                          kPush of a task: its samples
+//                          kPush of a task: its samples; of rows: how many of the list came before
 //       64     n  payload  raw floats, a protobuf message of wire/ps.proto, or text
 //
 // Between processes that share memory the headers of pushes and results travel in a ring
@@ -60,8 +61,15 @@ enum class Kind : std::uint8_t {
   kClose = 18,       // Worker: this is what counts of a step; a PsClosed.
   kSum = 20,         // Worker: say the checksum of your state after `step`.
   kSumIs = 21,       // Server: XXH3-128 of it, as 32 hex digits.
+
+  // Rows of table `place`, where a job pulls partially (ps/row_round.h):
+  kRowList = 30,   // Worker: rows of list `slot` (ps/row_list.h), from the `sequence`th on.
+  kPullRows = 31,  // Worker: send me the rows of list `slot`.
+  kRows = 32,      // Server: floats of them, from the `sequence`th on.
+  kPushRows = 33,  // Worker: floats of partial sum `slot` for the rows of list `code`, likewise.
+  kStepped = 34,   // Server: all rows of the step are updated.
 };
-inline constexpr std::uint8_t kLastKind = 21;
+inline constexpr std::uint8_t kLastKind = 34;
 
 // Of kTask, in `code`: what the worker wishes, as bits; that the parameters are too old for it.
 inline constexpr std::uint16_t kPullFirst = 1;

@@ -6,12 +6,15 @@
 #include <cmath>
 
 #include "ps/dispenser.h"
+#include "ps/scope.h"
 
 namespace tandem::ps {
 namespace {
 
 constexpr std::uint64_t kMostFloats = std::uint64_t{1} << 40;
 constexpr int kMostMembers = 1 << 12;
+constexpr int kMostTables = 1 << 10;
+constexpr std::uint64_t kMostRows = std::uint64_t{1} << 32, kMostWidth = 1 << 16;
 
 Error wrong(const std::string& what) {
   return Error(Code::kInvalidArgument, "the plan of a worker makes no sense: " + what);
@@ -49,6 +52,32 @@ Status check_lanes(const Plan& plan) {
     before = end;
   }
   if (plan.ends.empty() || before != plan.lanes) return wrong("lanes that nobody computes");
+  return {};
+}
+
+// What comes is bounded before it is multiplied.
+Status read_tables(const wire::PsPlan& message, Plan& plan) {
+  if (message.pull() > static_cast<std::uint32_t>(Pull::kPartial)) return wrong("what is pulled");
+  plan.pull = static_cast<Pull>(message.pull());
+  if (message.tables_size() > kMostTables) return wrong("its number of tables");
+  std::size_t end = 0;
+  for (const wire::PsTable& each : message.tables()) {
+    const std::uint64_t rows = each.rows(), width = each.width(), begin = each.begin();
+    if (rows == 0 || rows > kMostRows || width == 0 || width > kMostWidth || begin < end ||
+        begin > plan.parameters || rows > (plan.parameters - begin) / width)
+      return wrong("where its tables lie");
+    const Table table{begin, rows, width};
+    end = table.end();
+    const bool trained =
+        std::any_of(plan.trainable.begin(), plan.trainable.end(), [&](const optim::Range& range) {
+          return static_cast<std::size_t>(range.begin) <= table.begin &&
+                 table.end() <= static_cast<std::size_t>(range.end);
+        });
+    if (!trained) return wrong("a table that is not trained");
+    plan.tables.push_back(table);
+  }
+  if (!plan.tables.empty() && plan.pull != Pull::kPartial)
+    return wrong("tables where all is pulled");
   return {};
 }
 
@@ -95,6 +124,13 @@ wire::PsPlan to_wire(const Plan& plan, const SliceCopy& which, std::size_t serve
   if (plan.replicas > 1) {
     message.set_copy(static_cast<int>(which.copy));
     message.set_replicas(static_cast<int>(plan.replicas));
+  }
+  message.set_pull(static_cast<std::uint32_t>(plan.pull));
+  for (const Table& table : plan.tables) {
+    wire::PsTable& each = *message.add_tables();
+    each.set_begin(table.begin);
+    each.set_rows(table.rows);
+    each.set_width(table.width);
   }
   return message;
 }
@@ -143,11 +179,13 @@ Result<Plan> from_wire(const wire::PsPlan& message) {
   plan.lanes = message.lanes();
   plan.ends.assign(message.lane_ends().begin(), message.lane_ends().end());
   TANDEM_TRY(check_lanes(plan));
+  TANDEM_TRY(read_tables(message, plan));
   if (message.has_async()) {
     const wire::PsAsync& async = message.async();
     if (!std::isfinite(async.compensation()) || async.compensation() < 0)
       return wrong("its compensation of delays");
-    if (plan.floats != plan.parameters || plan.clip.norm > 0 || plan.lanes > kMostTasks)
+    if (plan.pull != Pull::kFull || plan.floats != plan.parameters || plan.clip.norm > 0 ||
+        plan.lanes > kMostTasks)
       return wrong("what workers that do not wait for each other cannot have");
     plan.async = {.stale_lr = async.lowers_stale_lr() ? StaleRate::kLowered : StaleRate::kKept,
                   .compensation = async.compensation(),
@@ -157,7 +195,7 @@ Result<Plan> from_wire(const wire::PsPlan& message) {
 }
 
 SliceConfig slice_of(const Plan& plan, std::size_t slice, std::size_t servers) {
-  return {cut_slices(plan.floats, servers)[slice], plan.parameters, plan.trainable, plan.optimizer,
+  return {slices_of(plan, servers)[slice], plan.parameters, plan.trainable, plan.optimizer,
           plan.clip};
 }
 

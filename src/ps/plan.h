@@ -13,6 +13,7 @@
 #include "ps/arrivals.h"
 #include "ps/dense_slice.h"
 #include "ps/pieces.h"
+#include "ps/tables.h"
 #include "wire/ps.pb.h"
 
 namespace tandem::ps {
@@ -34,6 +35,9 @@ struct Plan {
   // Workers do not wait for each other, and pushes are applied as they arrive; nothing: in step.
   std::optional<AsyncRule> async = {};
   std::size_t replicas = 1;  // Servers that hold each slice.
+  Pull pull = Pull::kFull;
+  // Ascending, each trained as a whole; only with kPartial.
+  std::vector<Table> tables;
 
   std::size_t workers() const { return ends.size(); }
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "ps/scope.h"
 
 namespace tandem::ps {
 namespace {
@@ -20,15 +21,17 @@ ServerEnd::ServerEnd(ClientStep& now, const SliceCopy& which, Descriptor socket,
     : now_(now),
       which_(which),
       name_(fmt::format("server {} ({})", which.server(now.servers), net::to_string(endpoint))),
-      slice_(cut_slices(now.plan.floats, now.servers)[which.slice]),
-      pieces_(cut_pieces(slice_, now.plan.buckets)),
+      slice_(slices_of(now.plan, now.servers)[which.slice]),
+      pieces_(pieces_of(now.plan, slice_)),
       connection_(std::move(socket), name_),
+      rows_(now.plan, slice_, connection_),
       results_(pieces_.size()) {}
 
 ServerEnd::ServerEnd(ClientStep& now, Descriptor socket, const net::Endpoint& endpoint)
     : now_(now),
       name_(fmt::format("a server that leaves ({})", net::to_string(endpoint))),
-      connection_(std::move(socket), name_) {}
+      connection_(std::move(socket), name_),
+      rows_(now.plan, {}, connection_) {}
 
 std::vector<Bucket> ServerEnd::held(std::int64_t step) const {
   std::vector<Bucket> parts;
@@ -69,9 +72,10 @@ Status ServerEnd::share(std::size_t rings) {
 void ServerEnd::begin_step() {
   pushed_ = came_ = 0;
   squares_came_ = false;
+  rows_.begin_step();
 }
 
-void ServerEnd::push_ready() {
+Status ServerEnd::push_ready() {
   for (; pushed_ < pieces_.size() && pieces_[pushed_].bucket < now_.buckets_ready; ++pushed_) {
     const Piece& piece = pieces_[pushed_];
     for (const ClientStep::OwnPartial& partial : now_.partials) {
@@ -84,6 +88,11 @@ void ServerEnd::push_ready() {
                        bytes_of(partial.memory.subspan(piece.begin, piece.end - piece.begin)));
     }
   }
+  if (rows_.is_empty()) return {};
+  std::vector<RowSource> sources;
+  for (const ClientStep::OwnPartial& partial : now_.partials)
+    sources.push_back({partial.number, partial.memory});
+  return rows_.push(sources, now_.buckets_ready, now_.step, now_.lr);
 }
 
 std::span<const float> ServerEnd::result(std::size_t begin, std::size_t end) const {
@@ -151,6 +160,7 @@ void ServerEnd::ask_checksum(std::int64_t step) {
 }
 
 Result<std::span<std::byte>> ServerEnd::place(const Header& header) {
+  if (RowEnd::is_mine(header)) return rows_.place(header);
   switch (header.kind) {
     case Kind::kBegun:
     case Kind::kTask:
@@ -179,6 +189,11 @@ Result<std::span<std::byte>> ServerEnd::place(const Header& header) {
 }
 
 Status ServerEnd::message(const Header& header, std::span<const std::byte> payload) {
+  if (RowEnd::is_mine(header)) {
+    TANDEM_TRY(rows_.message(header));
+    if (!rows_.is_finite()) now_.is_finite = false;
+    return {};
+  }
   switch (header.kind) {
     case Kind::kBegun: {
       wire::PsBegun begun;

@@ -19,6 +19,7 @@
 #include "net/address.h"
 #include "ps/connection.h"
 #include "ps/plan.h"
+#include "ps/row_end.h"
 
 namespace tandem::ps {
 
@@ -62,7 +63,7 @@ class ServerEnd final : public Receiver {
   // Another server sends the results.
   bool is_copy() const { return which_.copy > 0; }
   // It takes no part: there are more servers than blocks of the vector.
-  bool is_idle() const { return pieces_.empty(); }
+  bool is_idle() const { return pieces_.empty() && rows_.is_empty(); }
   Connection& connection() { return connection_; }
   const Connection& connection() const { return connection_; }
 
@@ -76,10 +77,12 @@ class ServerEnd final : public Receiver {
   Status share(std::size_t rings);
 
   void begin_step();
-  void push_ready();
-  bool has_all() const { return came_ == pieces_.size(); }
+  Status push_ready();
+  bool has_all() const { return came_ == pieces_.size() && rows_.has_stepped(); }
   // As many floats of the vector as lie together from `begin` on, not beyond `end`.
   std::span<const float> result(std::size_t begin, std::size_t end) const;
+  RowEnd& rows() { return rows_; }
+  const RowEnd& rows() const { return rows_; }
   bool has_squares() const { return squares_came_ || is_idle(); }
   const std::vector<double>& squares() const { return squares_; }
 
@@ -113,7 +116,7 @@ class ServerEnd final : public Receiver {
   };
 
   bool is_wanted(const Header& state) const;
-  bool has_all_pushed() const { return pushed_ == pieces_.size(); }
+  bool has_all_pushed() const { return pushed_ == pieces_.size() && rows_.has_pushed(); }
   Error unexpected() const;
   Status check_result(const Header& header) const;
 
@@ -123,6 +126,7 @@ class ServerEnd final : public Receiver {
   const Bucket slice_;
   const std::vector<Piece> pieces_;
   Connection connection_;
+  RowEnd rows_;
   collective::Mapping memory_;  // The server's.
   std::string text_;
   std::optional<wire::PsBegun> begun_;

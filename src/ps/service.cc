@@ -9,6 +9,7 @@
 
 #include "collective/host.h"
 #include "optim/clip.h"
+#include "ps/scope.h"
 
 namespace tandem::ps {
 namespace {
@@ -53,6 +54,10 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
       TANDEM_ASSIGN(const std::span<float> floats, place_of_load(header));
       return std::as_writable_bytes(floats);
     }
+    case Kind::kRowList:
+    case Kind::kPushRows:
+      if (member == members_.end() || !in_use_) return unexpected(header);
+      return rows_->place(header, member->second.worker, holding_->slice->step());
     default:
       return unexpected(header);
   }
@@ -107,6 +112,10 @@ Status Service::message(PeerId peer, const Header& header, std::span<const std::
       texts_.erase(peer);
       return done;
     }
+    case Kind::kRowList:
+    case Kind::kPullRows:
+    case Kind::kPushRows:
+      return in_use_ ? take_rows(peer, header) : unexpected(header);
     case Kind::kFailed:
       return Error(
           Code::kPeerLost,
@@ -168,7 +177,8 @@ Status Service::begin_generation(Plan plan, const wire::PsPlan& message) {
   config_ = slice_of(plan, slice, servers);
   is_copy_ = message.copy() > 0;
   plan_bytes_ = message.SerializeAsString();
-  round_.emplace(cut_pieces(config_.slice, plan.buckets), collective::partials_of(plan.ends));
+  round_.emplace(pieces_of(plan, config_.slice), collective::partials_of(plan.ends));
+  rows_.emplace(plan, config_.slice);
   plan_ = std::move(plan);
   holding_ = shelf_->find(config_, plan_->floats);
   incoming_.reset();
@@ -267,8 +277,12 @@ Status Service::push(PeerId peer, const Header& header, std::span<const std::byt
 void Service::advance() {
   const std::size_t all = round_->pieces().size();
   if (awaits_scale_) return;
-  if (done_ == 0 && round_->complete() > 0 && plan_->clip.norm <= 0)
-    holding_->slice->begin(*round_->lr());
+  const bool rows_came = rows_->is_complete();
+  if (!stepping_ && (round_->complete() > 0 || rows_came) && plan_->clip.norm <= 0) {
+    holding_->slice->begin(lr());
+    stepping_ = true;
+  }
+  if (rows_came) take_complete_rows();
   for (; done_ < round_->complete(); ++done_) {
     if (plan_->clip.norm > 0) {
       sum_piece(done_);
@@ -276,7 +290,7 @@ void Service::advance() {
       apply_piece(done_);
     }
   }
-  if (done_ < all) return;
+  if (done_ < all || !(rows_->is_empty() || rows_->is_used())) return;
   if (plan_->clip.norm > 0) {
     send_norms();
   } else {
@@ -347,7 +361,7 @@ Status Service::scale(const Header& header) {
   awaits_scale_ = false;
   norm_ = std::bit_cast<double>(header.sequence);
   DenseSlice& slice = *holding_->slice;
-  slice.begin(*round_->lr(), header.number);
+  slice.begin(lr(), header.number);
   for (std::size_t index = 0; index < round_->pieces().size(); ++index) {
     const Piece& piece = round_->pieces()[index];
     const Bucket at{piece.begin - config_.slice.begin, piece.end - config_.slice.begin};
@@ -361,6 +375,7 @@ Status Service::scale(const Header& header) {
                         .number = norm_};
     send_result(result, slice.result(at));
   }
+  if (!rows_->is_empty()) end_rows(rows_->apply_sums(sums_, slice));
   end_step();
   return {};
 }
@@ -368,7 +383,9 @@ Status Service::scale(const Header& header) {
 void Service::end_step() {
   holding_->slice->commit();
   round_->next();
+  rows_->next();
   done_ = 0;
+  stepping_ = false;
   // All workers have pushed, so every server of the generation has its state.
   if (!std::exchange(has_stepped_, true)) shelf_->keep_only(newest_generation_);
 }
@@ -398,6 +415,8 @@ void Service::break_up(PeerId guilty, const Error& why) {
   members_.clear();
   plan_.reset();
   round_.reset();
+  rows_.reset();
+  stepping_ = false;
   incoming_.reset();
   in_use_ = false;
   done_ = 0;

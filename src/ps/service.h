@@ -28,6 +28,7 @@
 #include "ps/message.h"
 #include "ps/plan.h"
 #include "ps/round.h"
+#include "ps/row_round.h"
 #include "ps/shelf.h"
 
 namespace tandem::ps {
@@ -89,6 +90,13 @@ class Service {
   Status checksum(PeerId peer, const Header& header);
   Status push(PeerId peer, const Header& header, std::span<const std::byte> payload);
   Status scale(const Header& header);
+  // Of tables: ps/service_rows.cc.
+  Status take_rows(PeerId peer, const Header& header);
+  void send_rows(PeerId peer, const Header& header, const RowRound::Pull& pull);
+  void take_complete_rows();
+  void end_rows(optim::Updated updated);
+  // Of the step. REQUIRES: something was pushed.
+  double lr() const { return rows_->lr() ? *rows_->lr() : *round_->lr(); }
   // All that can be done with what has come.
   void advance();
   void sum_piece(std::size_t piece);
@@ -132,7 +140,9 @@ class Service {
 
   // Of the step under way.
   std::optional<Round> round_;
-  std::size_t done_ = 0;  // Pieces, summed and, unless the norm is awaited, applied.
+  std::optional<RowRound> rows_;
+  bool stepping_ = false;  // The slice has begun the step.
+  std::size_t done_ = 0;   // Pieces, summed and, unless the norm is awaited, applied.
   bool awaits_scale_ = false;
   double norm_ = 0;
   bool finite_ = true;

@@ -69,6 +69,7 @@ Status Stepper::join(collective::Group& group, Meeting meeting) {
                                          .generation = meeting.servers.generation,
                                          .steps_done = meeting.steps_done,
                                          .optimizer_steps = meeting.optimizer_steps,
+                                         .parameters_steps = meeting.whole_steps,
                                          .async = async_};
     if (async_) {
       TANDEM_ASSIGN(tasks_, exchange::Tasks::create(plan_, config, group, model_.parameters(),
@@ -78,10 +79,11 @@ Status Stepper::join(collective::Group& group, Meeting meeting) {
     TANDEM_ASSIGN(exchange_, exchange::make_servers(plan_, config, group, model_.parameters(),
                                                     *optimizer_, deadline));
   }
-  const auto nodes = collective::maximal_nodes(all_lanes_, hosted_);
-  TANDEM_CHECK(nodes.size() == exchange_->partials());
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    trees_.emplace_back(nodes[i].size(), exchange_->partial(i));
+  nodes_ = collective::maximal_nodes(all_lanes_, hosted_);
+  TANDEM_CHECK(nodes_.size() == exchange_->partials());
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    trees_.emplace_back(nodes_[i].size(), exchange_->partial(i));
+  rows_.clear(nodes_.size());
   return {};
 }
 
@@ -106,19 +108,35 @@ Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
       aggregate_(job.has_servers() ? aggregate_of(job.ps.aggregate) : Aggregate::kWeighted),
       async_(async_rule(job)),
       replicas_(static_cast<std::size_t>(job.cluster.replicas)),
+      rows_(model.blueprint(), trainable.parameters),
       plan_{{all_lanes_, floats_, make_buckets(parameters_, floats_, job.cluster.bucket_bytes),
              /*in_pieces=*/job.train.clip.value <= 0 && job.train.clip.norm <= 0, patience_},
             parameters_,
             std::move(trainable.parameters),
             job.train.optimizer,
-            job.train.clip},
+            job.train.clip,
+            job.ps.pull == "partial" ? exchange::Pull::kPartial : exchange::Pull::kFull,
+            rows_.tables()},
       model_(model),
       optimizer_(std::move(optimizer)),
       told_sums_(wishes_ + kWishFloats - tail_),
       statistics_(tail_ - parameters_) {}
 
+void Stepper::add_rows(const data::Batch& batch, std::int64_t lane) {
+  const auto node =
+      std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& each) { return lane < each.end; });
+  TANDEM_CHECK(node != nodes_.end());
+  rows_.add(batch, static_cast<std::size_t>(node - nodes_.begin()));
+}
+
 Status Stepper::begin_step(std::int64_t step, double lr) {
   step_ = step;
+  if (has_rows()) {
+    const collective::Deadline deadline = collective::deadline_after(patience_);
+    TANDEM_TRY(exchange_->pull(step, rows_.lists(), model_.parameters(), deadline));
+    rows_.clear(nodes_.size());
+    model_.parameters_changed();
+  }
   return exchange_->begin(step, lr, collective::deadline_after(patience_));
 }
 
@@ -143,6 +161,8 @@ Status Stepper::run_lane(const data::Batch& batch, std::int64_t lane, std::int64
   } else {
     tree.push();
   }
+  // What is no number is not pushed by rows.
+  if (!told_status_.ok() && told_status_.error().code() == Code::kDiverged) return diverged();
   return told_status_;
 }
 
@@ -253,6 +273,14 @@ Result<StepOutcome> Stepper::finish_step() {
 Status Stepper::fetch_state(std::int64_t steps_done) {
   if (tasks_) return tasks_->fetch_state(steps_done, collective::deadline_after(patience_));
   return exchange_->fetch_state(steps_done, collective::deadline_after(patience_));
+}
+
+Status Stepper::complete(std::int64_t steps_done) {
+  if (!has_rows()) return {};
+  TANDEM_TRY(
+      exchange_->complete(steps_done, model_.parameters(), collective::deadline_after(patience_)));
+  model_.parameters_changed();
+  return {};
 }
 
 collective::Traffic Stepper::traffic() const {

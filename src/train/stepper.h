@@ -21,6 +21,7 @@
 #include "optim/optimizer.h"
 #include "optim/range.h"
 #include "train/aggregate.h"
+#include "train/batch_rows.h"
 #include "train/lane_tree.h"
 #include "train/places.h"
 #include "train/recipe.h"
@@ -46,6 +47,7 @@ struct Meeting {
   ServerPlaces servers = {};         // Where parameter servers are, for a job that has some.
   std::int64_t steps_done = 0;       // What the model's parameters are.
   std::int64_t optimizer_steps = 0;  // What the optimizer's state is.
+  std::int64_t whole_steps = 0;      // When all rows of tables were up to date.
 };
 
 class Stepper {
@@ -80,6 +82,11 @@ class Stepper {
   // Passed on to the other workers in the next step.
   void wish(Wish wish) { wish_ = wish; }
 
+  // Whether a step must know its batches before it begins: add_rows() is then to be called for each
+  // hosted lane, and only complete() brings all parameters up to date.
+  bool has_rows() const { return exchange_ != nullptr && exchange_->has_rows(); }
+  void add_rows(const data::Batch& batch, std::int64_t lane);
+
   // The step after `step` steps begins, with this learning rate.
   Status begin_step(std::int64_t step, double lr);
   // Call for each hosted lane in order, with its batch of the step (which may be empty), then
@@ -94,6 +101,8 @@ class Stepper {
   // Between steps, after `steps_done` of them: optimizer() gets its state from the servers, where
   // they have it. One worker may do this while the others do not.
   Status fetch_state(std::int64_t steps_done);
+  // The same for the model's parameters, where has_rows().
+  Status complete(std::int64_t steps_done);
   // What the exchange has moved besides the group's own.
   collective::Traffic traffic() const;
 
@@ -122,6 +131,7 @@ class Stepper {
   const Aggregate aggregate_;
   const std::optional<ps::AsyncRule> async_;
   const std::size_t replicas_;
+  BatchRows rows_;
   exchange::Plan plan_;
 
   model::Model& model_;
@@ -129,8 +139,9 @@ class Stepper {
   // Of the group that it is in.
   collective::LaneRange hosted_;
   std::unique_ptr<exchange::Exchange> exchange_;
-  std::unique_ptr<exchange::Tasks> tasks_;  // Instead of it.
-  std::vector<LaneTree> trees_;             // One for each partial sum.
+  std::unique_ptr<exchange::Tasks> tasks_;    // Instead of it.
+  std::vector<LaneTree> trees_;               // One for each partial sum.
+  std::vector<collective::LaneRange> nodes_;  // Their lanes.
   std::vector<float> told_sums_, statistics_;
   Wish wish_ = Wish::kGoOn;
   std::chrono::steady_clock::duration computed_{};

@@ -58,8 +58,8 @@ Result<Training::End> Training::train_in_next_group() {
   group_.emplace(std::move(place.group));
   if (place.anew) forget();
   TANDEM_TRY(catch_up(place.resume));
-  Status joined = stepper_->join(
-      *group_, {std::move(place.ends), std::move(place.servers), course_.step, optimizer_steps_});
+  Status joined = stepper_->join(*group_, {std::move(place.ends), std::move(place.servers),
+                                           course_.step, optimizer_steps_, whole_steps_});
   if (!joined.ok()) {
     // More servers died than there were copies: whoever places the workers sends them back.
     state_lost_ = joined.error().code() == Code::kNotFound;
@@ -98,7 +98,7 @@ void Training::count_traffic() {
 void Training::forget() {
   restore(first_state_, *model_, stepper_->optimizer());
   course_ = Course(first_schedule_);
-  optimizer_steps_ = 0;
+  optimizer_steps_ = whole_steps_ = 0;
   has_state_ = false;
 }
 
@@ -126,7 +126,7 @@ Status Training::resume(const std::filesystem::path& checkpoint, collective::Dea
   }
   TANDEM_TRY(share(snapshot, *group_, 0, deadline));
   TANDEM_TRY(take_over(snapshot));
-  optimizer_steps_ = course_.step;
+  optimizer_steps_ = whole_steps_ = course_.step;
   return {};
 }
 
@@ -137,7 +137,8 @@ Status Training::copy_from(int rank, collective::Deadline deadline) {
   if (group_->rank() == rank) return {};
   copied_ = true;
   TANDEM_TRY(take_over(snapshot));
-  optimizer_steps_ = -1;  // The other's may be old, where servers have the newest.
+  // The other's may be old, where servers have the newest.
+  optimizer_steps_ = whole_steps_ = -1;
   return {};
 }
 
@@ -185,7 +186,14 @@ Status Training::checkpoint_if_due() {
   return {};
 }
 
+Status Training::complete() {
+  TANDEM_TRY(stepper_->complete(course_.step));
+  whole_steps_ = course_.step;
+  return {};
+}
+
 Status Training::take_checkpoint() {
+  TANDEM_TRY(complete());
   TANDEM_TRY(stepper_->fetch_state(course_.step));
   optimizer_steps_ = course_.step;
   const auto best = course_.best ? std::optional(course_.best->first) : std::nullopt;

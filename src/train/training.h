@@ -89,6 +89,8 @@ class Training {
   // Takes a checkpoint when it is time, and tells how the last one went.
   Status checkpoint_if_due();
   Status take_checkpoint();
+  // Who trains rows of tables has old ones, until it asks for all.
+  Status complete();
 
   // The last one, however soon after another, so that the run can go on from its end.
   Status checkpoint_the_end();
@@ -165,6 +167,7 @@ class Training {
   Course course_;
   bool state_lost_ = false;           // The servers had not what the group was to go on from.
   std::int64_t optimizer_steps_ = 0;  // What the optimizer's state here is, where servers have one.
+  std::int64_t whole_steps_ = 0;      // When all rows of tables here were up to date.
   Snapshot first_state_;              // Of a job with servers.
   bool has_state_ = false;            // Others may start from it.
   std::optional<collective::Group> group_;

@@ -69,6 +69,7 @@ void Training::note_best(const Evaluation& evaluation) {
 
 Result<std::optional<Evaluation>> Training::evaluate_part(const data::Dataset& part,
                                                           const char* name) {
+  TANDEM_TRY(complete());
   TANDEM_ASSIGN(const std::optional<Evaluation> evaluated,
                 evaluate(*model_, part, job_.data.prefetch, *group_, finish_patience(), [this] {
                   voice_.beat();
@@ -107,6 +108,7 @@ Result<std::string> Training::save() {
 Status Training::finish() {
   report_placed();
   checkpoints_end_ = true;
+  TANDEM_TRY(complete());
   TANDEM_TRY(checkpoint_the_end());
   TANDEM_ASSIGN(const std::string hash, save());
   TANDEM_ASSIGN(const std::optional<Evaluation> evaluation, evaluate_test());

@@ -33,7 +33,8 @@ Status Training::train_steps() {
                               job_.train.seed);
   const collective::LaneRange lanes = stepper_->lanes();
   data::Loader loader(*parts_.train, sampler,
-                      {course_.step, length_.total_steps, lanes.begin, lanes.end},
+                      {course_.step, length_.total_steps, lanes.begin, lanes.end,
+                       stepper_->has_rows() ? lanes.size() : 0},
                       job_.data.prefetch);
   Clock::time_point last_report = Clock::now();
   for (;;) {
@@ -149,6 +150,11 @@ Status Training::one_step(data::Loader& loader, const data::Sampler& sampler) {
   const std::int64_t samples = sampler.step_samples(epoch, course_.step % length_.steps_per_epoch);
   stepper_->wish(stop_ ? Wish::kStop : wants_regroup() ? Wish::kRegroup : Wish::kGoOn);
   lr_ = course_.schedule.lr_at(course_.step);
+  if (stepper_->has_rows()) {
+    const collective::LaneRange lanes = stepper_->lanes();
+    for (std::int64_t i = 0; i < lanes.size(); ++i)
+      stepper_->add_rows(loader.peek(i)->batch, lanes.begin + i);
+  }
   Status status = stepper_->begin_step(course_.step, lr_);
   for (std::int64_t lane = stepper_->lanes().begin; lane < stepper_->lanes().end; ++lane) {
     if (status.ok()) status = stepper_->run_lane(loader.next()->batch, lane, samples);

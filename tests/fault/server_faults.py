@@ -32,14 +32,15 @@ TRUTH = ("status", "weights_hash", "steps", "epochs", "samples", "eval")
 
 
 class FaultsTest(TandemTest):
+    text = JOB
     truth = None
 
     def setUp(self):
         super().setUp()
-        self.job.write_text(JOB)
-        if FaultsTest.truth is None:
+        self.job.write_text(self.text)
+        if self.truth is None:
             self.tandem("train", self.job, "--out", "truth", "-q", "cluster.workers=1", "cluster.strategy=allreduce")
-            FaultsTest.truth = self.essence("truth")
+            type(self).truth = self.essence("truth")
 
     def essence(self, run):
         report = self.report(run)
@@ -85,4 +86,4 @@ class FaultsTest(TandemTest):
 
     def assert_same_end(self, process, out):
         self.assert_ends(process, out)
-        self.assertEqual(self.essence(out), FaultsTest.truth)
+        self.assertEqual(self.essence(out), self.truth)

@@ -63,7 +63,7 @@ class ServersTest(FaultsTest):
         done = self.report("run")["steps"]
         self.assertGreater(done, 0)
         self.tandem("resume", "run", "-q", "train.epochs=30")
-        self.assertEqual(self.essence("run"), FaultsTest.truth)
+        self.assertEqual(self.essence("run"), self.truth)
 
 
 class CopiesTest(FaultsTest):

@@ -1,5 +1,6 @@
 // clang-format off
-// Sources: src/ps/message.cc src/ps/plan.cc src/ps/pieces.cc src/ps/round.cc src/ps/dense_slice.cc src/ps/service.cc
+// Sources: src/ps/message.cc src/ps/plan.cc src/ps/pieces.cc src/ps/scope.cc src/ps/tables.cc src/ps/round.cc
+// src/ps/row_list.cc src/ps/row_round.cc src/ps/row_update.cc src/ps/dense_slice.cc src/ps/service.cc src/ps/service_rows.cc
 // src/ps/services.cc src/ps/shelf.cc src/ps/service_async.cc src/ps/arrivals.cc src/ps/dispenser.cc src/ps/task_progress.cc
 // src/optim/optimizer.cc src/optim/factors.cc src/optim/portable.cc
 // src/optim/clip.cc src/collective/tree.cc src/base/hash.cc
@@ -10,7 +11,8 @@
 //
 // A parameter server takes whatever its workers send: messages that are not due, do not fit or make
 // no sense end their sender's connection and nothing else. The input is a list of messages: who
-// sends it, its header as it travels, and the payload that the header claims.
+// sends it, its header as it travels, and the payload that the header claims. The first bit of the
+// first byte says whether the plan has tables.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -37,17 +39,27 @@ class Nowhere final : public Outbox {
   std::size_t sent = 0;
 };
 
-std::string begin_of(int worker, bool waits) {
+// Of a vector of pieces alone, with tables whose rows travel by themselves, or of pieces from
+// workers that do not wait for each other.
+enum class Way : std::uint8_t { kPieces, kRows, kAsync };
+
+std::string begin_of(int worker, Way way) {
   Plan plan;
   plan.generation = 1;
   plan.parameters = 3000;
   plan.floats = 3010;
   plan.buckets = {{1500, 3000}, {0, 1500}, {3000, 3010}};
   plan.trainable = {{0, 3000}};
-  plan.optimizer.momentum = 0.9;
+  if (way == Way::kRows) {
+    plan.optimizer.kind = optim::OptimizerKind::kAdagrad;
+    plan.pull = Pull::kPartial;
+    plan.tables = {{0, 100, 8}, {900, 50, 4}};
+  } else {
+    plan.optimizer.momentum = 0.9;
+  }
   plan.lanes = 2;
   plan.ends = {1, 2};
-  if (!waits) {
+  if (way == Way::kAsync) {
     plan.floats = plan.parameters;
     plan.buckets.back() = {3000, 3000};
     plan.async = AsyncRule{.stale_lr = StaleRate::kLowered, .compensation = 0.1};
@@ -109,16 +121,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::span<const std::byte> input = std::as_bytes(std::span(data, size));
   Nowhere out;
   Services services(out, [](const std::string&) {});
-  const bool waits = size == 0 || data[size - 1] % 2 == 0;
+  const Way way =
+      size == 0
+          ? Way::kPieces
+          : (data[0] >= 0x80 ? Way::kRows : (data[size - 1] % 2 == 1 ? Way::kAsync : Way::kPieces));
   for (int worker = 0; worker < 2; ++worker) {
-    const std::string begin = begin_of(worker, waits);
+    const std::string begin = begin_of(worker, way);
     const Header header{.kind = Kind::kBegin, .bytes = begin.size()};
     if (!give(services, static_cast<PeerId>(worker + 1), header, std::as_bytes(std::span(begin))))
       std::abort();
   }
-  if (!waits) begin_stretch(services);
+  if (way == Way::kAsync) begin_stretch(services);
   while (input.size() > kHeaderBytes) {
-    const auto peer = static_cast<PeerId>(std::to_integer<int>(input[0]) % 3 + 1);
+    const auto peer = static_cast<PeerId>(std::to_integer<int>(input[0] & std::byte{0x7f}) % 3 + 1);
     const auto header = parse(input.subspan(1).first<kHeaderBytes>());
     input = input.subspan(1 + kHeaderBytes);
     if (!header.ok()) continue;
