@@ -48,13 +48,16 @@ TEST_F(Journal, KeepsWhatWasAcceptedInItsOrderAndWhatWasChanged) {
   ASSERT_TRUE(write_accepted(early).ok());
   fs::create_directory(scratch.path() / "no job");
   late.workers = 3;
+  late.servers = 2;
   ASSERT_TRUE(write_accepted(late).ok());
   const std::vector<Accepted> all = read();
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].directory, early.directory);
   EXPECT_EQ(all[0].workers, std::nullopt);
+  EXPECT_EQ(all[0].servers, std::nullopt);
   EXPECT_EQ(all[0].status, "");
   EXPECT_EQ(all[1].workers, 3);
+  EXPECT_EQ(all[1].servers, 2);
   EXPECT_EQ(all[1].priority, 5);
   EXPECT_EQ(all[1].base_directory, "/data");
 }

@@ -218,6 +218,34 @@ TEST(CoordinatorServers, AreStartedWhenThereIsANodeAgain) {
             (Texts{"job 1: start server 1 on 6", "job 1: start 2 on 6", "job 1: start 3 on 6"}));
 }
 
+TEST(CoordinatorServers, AreSpreadOverTheNodes) {
+  Coordinator coordinator;
+  JobPlan plan;
+  plan.team = with_copies(3, 2);
+  plan.most = 2;
+  (void)coordinator.node_up(5, 1, at(0));
+  (void)coordinator.node_up(6, 1, at(0));
+  const Texts begun = texts(coordinator.submit(1, plan, at(0)));
+  EXPECT_EQ(Texts(begun.begin(), begun.begin() + 3),
+            (Texts{"job 1: start server 0 on 5", "job 1: start server 1 on 6",
+                   "job 1: start server 2 on 5"}));
+  EXPECT_EQ(texts(coordinator.server_ended(1, 1, "was killed", at(1))),
+            Texts{"job 1: start server 3 on 6"});
+  EXPECT_EQ(texts(coordinator.resize_servers(1, 4, at(2))), Texts{"job 1: start server 4 on 6"});
+}
+
+TEST(CoordinatorServers, OfAJobThatWaitsAreAsManyAsWereAskedForLast) {
+  Coordinator coordinator;
+  JobPlan plan;
+  plan.team = with_servers(1);
+  plan.most = 2;
+  (void)coordinator.submit(1, plan, at(0));
+  EXPECT_EQ(texts(coordinator.resize_servers(1, 2, at(1))), Texts{});
+  EXPECT_EQ(texts(coordinator.node_up(5, 2, at(2))),
+            (Texts{"job 1: start server 0 on 5", "job 1: start server 1 on 5",
+                   "job 1: start 0 on 5", "job 1: start 1 on 5"}));
+}
+
 TEST(TeamServers, ServersEndWithTheJob) {
   Team team = trained(with_servers(1));
   for (int worker = 0; worker < 2; ++worker) (void)team.finished(worker, at(20));

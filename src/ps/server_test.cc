@@ -300,9 +300,10 @@ TEST(Server, IsMissedByItsWorkers) {
 
 TEST(Server, CopiesOfASliceChangeNothing) {
   for (const Sharing sharing : {Sharing::kWhereItCan, Sharing::kNever}) {
-    for (const auto& [servers, replicas] : {std::pair(1, 1), {2, 2}, {3, 2}, {3, 3}}) {
+    for (const auto& [servers, replicas, parameters] :
+         {std::tuple(2, 2, 50'000), {3, 2, 50'000}, {3, 3, 50'000}, {3, 2, 3}}) {
       for (const double norm : {0.0, 0.5}) {
-        Plan plan = plan_of(50'000, 77, 4, 2);
+        Plan plan = plan_of(static_cast<std::size_t>(parameters), 77, 4, 2);
         plan.replicas = static_cast<std::size_t>(replicas);
         plan.clip.norm = norm;
         TestServers running(static_cast<std::size_t>(servers));
