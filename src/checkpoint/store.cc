@@ -48,14 +48,15 @@ Result<std::vector<fs::path>> entries_of(const fs::path& store) {
   return entries;
 }
 
-// Another process may remove the same at the same time: a worker that finishes what it was writing
-// when its run went back.
+// Another process may write or remove there at the same time: a worker that finishes what it was
+// writing when its run went back, or was given to others.
 Status erase_tree(const fs::path& path) {
   constexpr int kAttempts = 100;
   std::error_code error;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     fs::remove_all(path, error);
-    if (error != std::errc::no_such_file_or_directory) break;
+    if (error != std::errc::no_such_file_or_directory && error != std::errc::directory_not_empty)
+      break;
   }
   if (error) return failed("remove", path, error.value());
   return {};

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "checkpoint/testing.h"
 
 namespace tandem::checkpoint {
@@ -86,6 +89,20 @@ TEST(Store, SweepsWhatWritersLeft) {
   EXPECT_EQ(steps_in(store.path()), std::vector<std::int64_t>{1});
   ASSERT_TRUE(sweep_store(store.path()).ok());
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(store.path()), {}), 1);
+}
+
+// A worker may still write when its run goes back. What it writes may be swept away.
+TEST(Store, SweepsBesideAWriter) {
+  const TemporaryDirectory store;
+  std::atomic<bool> done = false;
+  std::jthread writer([&] {
+    for (std::int64_t step = 0; step < 30; ++step) (void)write(store.path(), step);
+    done = true;
+  });
+  while (!done) {
+    const Status swept = sweep_store(store.path());
+    ASSERT_TRUE(swept.ok()) << swept.error().message();
+  }
 }
 
 TEST(Store, KeepsTheNewestAndTheBest) {
