@@ -1,4 +1,5 @@
 """A run with parameter servers whose workers or servers are killed or stopped ends as if nothing had happened."""
+import random
 import signal
 
 from harness import main, wait_for
@@ -123,6 +124,19 @@ class CopiesTest(FaultsTest):
         self.signal(self.pids(process, "--address")[:1] + self.pids(process, "--number")[:1])
         self.assert_same_end(process, "run")
         self.assertEqual(self.events("run", "rollback"), [])
+
+    def test_servers_killed_as_soon_as_they_are_there_again(self):
+        """Whether the copies were made by then or not: with the state that is left, or back to a checkpoint."""
+        process = self.begin("run", "cluster.servers=2", "cluster.replicas=2")
+        choice = random.Random(5)
+        for _ in range(6):
+            pids = wait_for(lambda: len(self.pids(process, "--address")) == 2 and self.pids(process, "--address"),
+                            "two servers")
+            victim = choice.choice(pids)
+            self.signal([victim])
+            wait_for(lambda: is_gone(victim), "its end")
+        self.assert_same_end(process, "run")
+        self.assertEqual(len(self.events("run", "lost")), 6)
 
     def test_a_server_that_hangs(self):
         process = self.begin("run", *self.COPIES, "--timeout", "4", "cluster.timeout_s=2")
