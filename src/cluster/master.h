@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "cluster/resizing.h"
 #include "cluster/supervision.h"
 #include "job/parse.h"
 #include "net/address.h"
@@ -39,12 +40,6 @@ struct JobSubmission {
   std::string job_text;  // job::print(parsed.job).
   std::filesystem::path base_directory;
   int priority = 0;
-};
-
-// What a job shall have from now on; what is not named stays.
-struct Resizing {
-  std::optional<std::int64_t> workers;
-  std::optional<std::int64_t> servers;  // Parameter servers.
 };
 
 class Master {

@@ -47,7 +47,10 @@ Status Training::run(Trainable trainable) {
     const Result<End> end = train_in_next_group();
     if (end.ok() && *end == End::kOfTraining) return {};
     const bool may_go_on = end.ok() || is_about_others(end.error()) || state_lost_;
-    if (!end.ok() && !(may_go_on && places_.may_follow())) return Status(end.error());
+    if (!end.ok() && !(may_go_on && places_.may_follow())) {
+      if (end.error().code() == Code::kCorrupt) voice_.event("corrupt", end.error().message());
+      return Status(end.error());
+    }
     leave(end.ok() ? nullptr : &end.error());
   }
 }

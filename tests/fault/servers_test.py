@@ -2,7 +2,7 @@
 import random
 import signal
 
-from harness import main, wait_for
+from harness import is_gone, main, wait_for
 from server_faults import FaultsTest
 
 
