@@ -24,6 +24,15 @@ Error unexpected(const Header& header) {
                                                    static_cast<int>(header.kind)));
 }
 
+Status send_state(Outbox& out, const Shelf& shelf, PeerId to, const Header& fetch) {
+  TANDEM_ASSIGN(const std::span<const float> floats,
+                shelf.fetch(fetch.step, fetch.slot, fetch.place, fetch.sequence));
+  Header answer = fetch;
+  answer.kind = Kind::kState;
+  out.send(to, answer, std::as_bytes(floats));
+  return {};
+}
+
 Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
   const auto member = members_.find(peer);
   switch (header.kind) {
@@ -94,7 +103,7 @@ Status Service::message(PeerId peer, const Header& header, std::span<const std::
     case Kind::kUse:
       return use(peer, header);
     case Kind::kFetch:
-      return fetch(peer, header);
+      return send_state(out_, *shelf_, peer, header);
     case Kind::kSum:
       return checksum(peer, header);
     case Kind::kPush:
@@ -246,15 +255,6 @@ Status Service::use(PeerId peer, const Header& header) {
   holding_->used_in = newest_generation_;
   in_use_ = true;
   out_.send(peer, {.kind = Kind::kUsing, .step = header.step}, {});
-  return {};
-}
-
-Status Service::fetch(PeerId peer, const Header& header) {
-  TANDEM_ASSIGN(const std::span<const float> floats,
-                shelf_->fetch(header.step, header.slot, header.place, header.sequence));
-  Header answer = header;
-  answer.kind = Kind::kState;
-  out_.send(peer, answer, std::as_bytes(floats));
   return {};
 }
 

@@ -50,6 +50,9 @@ class Outbox {
 // That a message came where none of its kind was due.
 Error unexpected(const Header& header);
 
+// Answers a kFetch.
+Status send_state(Outbox& out, const Shelf& shelf, PeerId to, const Header& fetch);
+
 class Service {
  public:
   using Log = std::function<void(const std::string&)>;
@@ -86,7 +89,6 @@ class Service {
   Status begin_generation(Plan plan, const wire::PsPlan& message);
   Status share(PeerId peer, Member& member, const wire::PsBegin& begin, wire::PsBegun& begun);
   Status use(PeerId peer, const Header& header);
-  Status fetch(PeerId peer, const Header& header);
   Status checksum(PeerId peer, const Header& header);
   Status push(PeerId peer, const Header& header, std::span<const std::byte> payload);
   Status scale(const Header& header);

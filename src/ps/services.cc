@@ -91,12 +91,7 @@ Status Services::begin_reader(PeerId peer) {
 
 Status Services::read(PeerId peer, const Header& header) {
   if (header.kind != Kind::kFetch) return not_begun();
-  TANDEM_ASSIGN(const std::span<const float> floats,
-                shelf_->fetch(header.step, header.slot, header.place, header.sequence));
-  Header answer = header;
-  answer.kind = Kind::kState;
-  out_.send(peer, answer, std::as_bytes(floats));
-  return {};
+  return send_state(out_, *shelf_, peer, header);
 }
 
 }  // namespace tandem::ps

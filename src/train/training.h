@@ -111,6 +111,8 @@ class Training {
   // Whether it shall be decided, without a new evaluation, if training ends here: after the last
   // step, and where a group begins, because its members may come from the end or from a checkpoint.
   bool is_to_decide() const;
+  // Judges, decides and saves where that is due.
+  Status between_steps();
   Status train_steps();
 
   // As train_steps(), for workers that do not wait for each other between two meetings.

@@ -28,6 +28,13 @@ bool Training::stopping() {
   return stopped_;
 }
 
+Status Training::between_steps() {
+  if (is_epoch_to_judge()) TANDEM_TRY(evaluate_epoch());
+  if (is_to_decide()) TANDEM_TRY(decide({}));
+  TANDEM_TRY(checkpoint_if_due());
+  return displaced_;
+}
+
 Status Training::train_steps() {
   const data::Sampler sampler(parts_.train->size(), job_.train.batch, job_.lanes(),
                               job_.train.seed);
@@ -38,10 +45,7 @@ Status Training::train_steps() {
                       job_.data.prefetch);
   Clock::time_point last_report = Clock::now();
   for (;;) {
-    if (is_epoch_to_judge()) TANDEM_TRY(evaluate_epoch());
-    if (is_to_decide()) TANDEM_TRY(decide({}));
-    TANDEM_TRY(checkpoint_if_due());
-    TANDEM_TRY(displaced_);
+    TANDEM_TRY(between_steps());
     if (stopping() || has_ended()) break;
     if (regroups_) return {};
     Status stepped = one_step(loader, sampler);
@@ -67,10 +71,7 @@ Status Training::train_stretches() {
                               job_.train.seed);
   TaskRunner runner(job_, *model_, *parts_.train, sampler, *stepper_, *group_);
   for (;;) {
-    if (is_epoch_to_judge()) TANDEM_TRY(evaluate_epoch());
-    if (is_to_decide()) TANDEM_TRY(decide({}));
-    TANDEM_TRY(checkpoint_if_due());
-    TANDEM_TRY(displaced_);
+    TANDEM_TRY(between_steps());
     if (stopping() || has_ended()) break;
     if (regroups_) return {};
     TANDEM_TRY(one_stretch(runner, sampler));
