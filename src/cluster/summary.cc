@@ -72,6 +72,7 @@ void add_work(Report& report, const Words& words, const std::optional<wire::Eval
     report.weights_hash = finished->weights_hash();
     report.model = inside(directory, finished->model_path());
     report.dropped_samples = finished->dropped_samples();
+    if (finished->inexact()) report.exact = false;
     report.staleness.assign(finished->staleness().begin(), finished->staleness().end());
     report.missed_updates.assign(finished->missed_updates().begin(),
                                  finished->missed_updates().end());

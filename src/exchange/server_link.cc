@@ -80,7 +80,7 @@ Status ServerLink::prepare(const ServersConfig& config, std::span<float> paramet
   } else if (client_->can_fetch(steps)) {
     TANDEM_TRY(client_->restore(steps, arrays(parameters), deadline));
   } else if ((config.optimizer_steps == steps || optimizer_->state().empty()) &&
-             (config.parameters_steps == steps || !has_rows_)) {
+             (config.parameters_steps == steps || !(has_rows_ || config.async))) {
     TANDEM_TRY(client_->load(steps, arrays(parameters), deadline));
   } else {
     return Error(Code::kNotFound,

@@ -29,7 +29,8 @@ struct ServersConfig {
   // part of it (`optimizer_steps`) to give them.
   std::int64_t steps_done = 0;
   std::int64_t optimizer_steps = -1;
-  // After which step this worker's parameters are whole; matters where a plan has tables.
+  // After which step this worker's parameters are whole; matters where a plan has tables, or
+  // workers do not wait for each other.
   std::int64_t parameters_steps = -1;
   // Workers do not wait for each other (exchange/tasks.h); nothing: in step.
   std::optional<ps::AsyncRule> async = {};

@@ -19,11 +19,13 @@ Status Tasks::begin_stretch(const ps::StretchPlan& stretch, Deadline deadline) {
   return pull(deadline);
 }
 
-Status Tasks::end_stretch(std::int64_t step, Deadline deadline) {
+Status Tasks::end_stretch(const Status& taken, std::int64_t step, Deadline deadline) {
   // From then on nobody works on the stretch any more.
-  TANDEM_TRY(share_outcome(pull(deadline), group_, deadline));
-  if (group_.rank() == 0) TANDEM_TRY(client_.use(step, deadline));
-  return {};
+  TANDEM_TRY(share_outcome(taken, group_, deadline));
+  // And nobody leaves before the servers know where they stand: who leaves ends the generation.
+  Status stands;
+  if (group_.rank() == 0) stands = client_.use(step, deadline);
+  return share_outcome(stands, group_, deadline);
 }
 
 Result<ps::TaskGiven> Tasks::next(const ps::TaskDone& done, Deadline deadline) {
@@ -34,15 +36,18 @@ Result<ps::TaskGiven> Tasks::next(const ps::TaskDone& done, Deadline deadline) {
 
 Status Tasks::finish(Deadline deadline) {
   TANDEM_TRY(client_.finish(deadline));
-  link_.copy_trained(parameters_);
-  if (!client_.is_finite())
-    return Error(Code::kDiverged, "an update made a parameter a number that is not finite");
-  return {};
+  return take_results();
 }
 
 Status Tasks::pull(Deadline deadline) {
   TANDEM_TRY(client_.pull(deadline));
+  return take_results();
+}
+
+Status Tasks::take_results() {
   link_.copy_trained(parameters_);
+  if (!client_.is_finite())
+    return Error(Code::kDiverged, "an update made a parameter a number that is not finite");
   return {};
 }
 

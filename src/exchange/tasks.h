@@ -30,11 +30,14 @@ class Tasks {
                                                std::span<float> parameters,
                                                optim::Optimizer& optimizer, Deadline deadline);
 
-  // Every worker calls this and end_stretch() together. The stretch's steps are computed, or fewer.
-  // The parameters become the servers'.
+  // Every worker calls this and end_stretch() together. kDiverged as finish(). The stretch's steps
+  // are computed, or fewer. The parameters become the servers'.
   Status begin_stretch(const ps::StretchPlan& stretch, Deadline deadline);
-  // After next() told of the end: all stand after `step`.
-  Status end_stretch(std::int64_t step, Deadline deadline);
+  // After next() told of the end: the parameters become those after the last step, for good.
+  // kDiverged when one is no longer finite.
+  Status take_last(Deadline deadline) { return pull(deadline); }
+  // Then, all together: the servers stand there, too. `taken` is how take_last() went.
+  Status end_stretch(const Status& taken, std::int64_t step, Deadline deadline);
 
   // Tells what was done, and waits for what is to be done. The parameters are new enough for it.
   Result<ps::TaskGiven> next(const ps::TaskDone& done, Deadline deadline);
@@ -58,6 +61,7 @@ class Tasks {
       : link_(std::move(link)), client_(link_.client()), group_(group), parameters_(parameters) {}
 
   Status pull(Deadline deadline);
+  Status take_results();
 
   ServerLink link_;
   ps::Client& client_;

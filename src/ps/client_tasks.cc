@@ -27,12 +27,13 @@ Status Client::begin_stretch(const StretchPlan& plan, Deadline deadline) {
       below = std::min(below, server->begun()->done_below());
       begun = std::max(begun, server->begun()->begun_below());
     }
+    below = std::max(below, from * lanes);
     for (const auto& server : servers_) {
       if (server->is_idle()) continue;
       for (std::int64_t task = below; task < server->begun()->done_below(); ++task) ++done[task];
       for (const std::int64_t task : server->begun()->done()) ++done[task];
     }
-    stretch.set_done_below(std::max(below, from * lanes));
+    stretch.set_done_below(below);
     stretch.set_begun_below(begun);
     for (const auto& [task, servers] : done) {
       if (servers == busy) stretch.add_done(task);

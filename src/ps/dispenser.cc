@@ -16,8 +16,10 @@ void Counts::add(std::int64_t number) {
   ++counts_[at];
 }
 
-Dispenser::Dispenser(const Stretch& stretch, const std::vector<std::int64_t>& done)
+Dispenser::Dispenser(const Stretch& stretch, const std::vector<std::int64_t>& done,
+                     TaskTally& tally)
     : stretch_(stretch),
+      tally_(tally),
       first_(stretch.from * stretch.lanes),
       end_(stretch.to * stretch.lanes),
       next_(first_),
@@ -36,6 +38,7 @@ Dispenser::Dispenser(const Stretch& stretch, const std::vector<std::int64_t>& do
     open_ = below_ / stretch.lanes;
     below_ = next_ = open_ * stretch.lanes;
     std::fill(done_.begin() + (below_ - first_), done_.end(), false);
+    std::erase_if(tally_.dropped, [&](std::int64_t task) { return task >= below_; });
   }
 }
 
@@ -59,10 +62,11 @@ Status Dispenser::complete(int worker, std::int64_t task, double loss, std::int6
   known.fresh = known.next_fresh;
   if (stretch_.quorum > 0 && task / stretch_.lanes < open_) return {};  // Too late.
   // Nothing is applied before a step is closed.
-  if (stretch_.quorum == 0) missed_.add(completed_ - known.seen);
+  if (stretch_.quorum == 0) tally_.missed.add(completed_ - known.seen);
   ++completed_;
-  loss_ += loss;
-  samples_ += samples;
+  tally_.loss += loss;
+  tally_.samples += samples;
+  tally_.staleness.add(known.behind);
   done_[static_cast<std::size_t>(task - first_)] = true;
   if (stretch_.quorum > 0) {
     came_.push_back(task % stretch_.lanes);
@@ -76,7 +80,7 @@ Status Dispenser::complete(int worker, std::int64_t task, double loss, std::int6
 void Dispenser::close() {
   std::sort(came_.begin(), came_.end());
   for (std::int64_t task = open_ * stretch_.lanes; task < (open_ + 1) * stretch_.lanes; ++task) {
-    if (!is_done(task)) dropped_.push_back(task);
+    if (!is_done(task)) tally_.dropped.push_back(task);
     done_[static_cast<std::size_t>(task - first_)] = true;
   }
   closed_ = ClosedStep{open_, std::exchange(came_, {})};
@@ -137,7 +141,7 @@ Dispenser::Answer Dispenser::hand_out(int worker) {
     known.fresh = below_;
   }
   TANDEM_CHECK(!stretch_.staleness || behind() <= *stretch_.staleness);
-  staleness_.add(behind());
+  known.behind = behind();
   known.task = next_;
   known.next_fresh = below_;
   known.seen = completed_;

@@ -9,7 +9,7 @@
 //
 // A stretch ends early at the end of a step when a worker wishes it, and only when all tasks that
 // were handed out are complete: then all workers stand after the same step. Pure bookkeeping, told
-// what happens by the first server (ps/service.h). Belongs to one thread.
+// what happens by the last server (ps/service.h). Belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -53,6 +53,16 @@ class Counts {
   std::vector<std::uint64_t> counts_;
 };
 
+// What is known of the tasks of a stretch that were completed. Outlives generations.
+struct TaskTally {
+  double loss = 0;  // Sums over their samples.
+  std::int64_t samples = 0;
+  // By how many steps the parameters of tasks were behind when they were handed out, and how many
+  // updates of others each of them missed until it was complete.
+  Counts staleness, missed;
+  std::vector<std::int64_t> dropped;  // Tasks that are not in the step that was closed.
+};
+
 class Dispenser {
  public:
   struct Answer {
@@ -63,8 +73,9 @@ class Dispenser {
   };
 
   // `done` are more tasks of the stretch that were completed before, as by workers that are gone.
+  // `tally` goes on with what it has, and must outlive this.
   // REQUIRES: 0 <= from <= to; lanes > 0; at most kMostTasks; staleness >= 0.
-  Dispenser(const Stretch& stretch, const std::vector<std::int64_t>& done);
+  Dispenser(const Stretch& stretch, const std::vector<std::int64_t>& done, TaskTally& tally);
 
   // kInvalidArgument when the worker has no such task, or asked already.
   Status complete(int worker, std::int64_t task, double loss, std::int64_t samples);
@@ -78,18 +89,10 @@ class Dispenser {
   std::int64_t end() const { return end_ / stretch_.lanes; }  // The step after the last.
   // The step that was closed last; nothing before the first.
   const std::optional<ClosedStep>& closed() const { return closed_; }
-  // Tasks that are not in the step that was closed.
-  const std::vector<std::int64_t>& dropped() const { return dropped_; }
   std::uint16_t wish() const { return wish_; }
   // All tasks below are complete.
   std::int64_t below() const { return below_; }
-  // Of tasks that were completed here: sums over their samples.
-  double loss() const { return loss_; }
-  std::int64_t samples() const { return samples_; }
-  // By how many steps the parameters of tasks were behind when they were handed out, and how many
-  // updates of others each of them missed until it was complete.
-  const Counts& staleness() const { return staleness_; }
-  const Counts& missed() const { return missed_; }
+  const TaskTally& tally() const { return tally_; }
 
  private:
   struct Worker {
@@ -99,6 +102,7 @@ class Dispenser {
     std::int64_t next_fresh = 0;  // Those that it gets with the results of its task do, too.
     std::int64_t seen = 0;        // Tasks that were complete when it got its own.
     std::int64_t told = 0;        // It knows of all closed steps below.
+    std::int64_t behind = 0;      // Steps, of the parameters for its task.
   };
 
   void close();
@@ -107,6 +111,7 @@ class Dispenser {
   Answer hand_out(int worker);
 
   const Stretch stretch_;
+  TaskTally& tally_;
   const std::int64_t first_;
   std::int64_t end_;   // Tasks.
   std::int64_t next_;  // The next to hand out.
@@ -116,15 +121,11 @@ class Dispenser {
   std::vector<int> waiting_;
   std::uint16_t wish_ = 0;
   std::int64_t completed_ = 0;
-  double loss_ = 0;
-  std::int64_t samples_ = 0;
-  Counts staleness_, missed_;
 
   // With a quorum.
   std::int64_t open_;               // The step that is not yet closed.
   std::vector<std::int64_t> came_;  // Its lanes that are complete.
   std::optional<ClosedStep> closed_;
-  std::vector<std::int64_t> dropped_;
 };
 
 }  // namespace tandem::ps

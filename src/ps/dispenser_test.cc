@@ -25,19 +25,21 @@ std::int64_t task_for(Dispenser& dispenser, int worker) {
 }
 
 TEST(Dispenser, HandsOutEveryTaskOnceInOrder) {
-  Dispenser dispenser({.from = 3, .to = 5, .lanes = 2}, {});
+  TaskTally tally;
+  Dispenser dispenser({.from = 3, .to = 5, .lanes = 2}, {}, tally);
   for (std::int64_t task = 6; task < 10; ++task) {
     EXPECT_EQ(task_for(dispenser, 0), task);
     EXPECT_TRUE(dispenser.complete(0, task, 1.5, 4).ok());
   }
   EXPECT_EQ(task_for(dispenser, 0), -1);
   EXPECT_EQ(dispenser.end(), 5);
-  EXPECT_EQ(dispenser.loss(), 6);
-  EXPECT_EQ(dispenser.samples(), 16);
+  EXPECT_EQ(tally.loss, 6);
+  EXPECT_EQ(tally.samples, 16);
 }
 
 TEST(Dispenser, AFastWorkerGetsMoreThanASlowOne) {
-  Dispenser dispenser({.to = 3, .lanes = 2}, {});
+  TaskTally tally;
+  Dispenser dispenser({.to = 3, .lanes = 2}, {}, tally);
   EXPECT_EQ(task_for(dispenser, 7), 0);  // Is slow.
   for (std::int64_t task = 1; task < 6; ++task) {
     EXPECT_EQ(task_for(dispenser, 8), task);
@@ -47,7 +49,8 @@ TEST(Dispenser, AFastWorkerGetsMoreThanASlowOne) {
 }
 
 TEST(Dispenser, AStretchIsOverOnceAllItsTasksAreComplete) {
-  Dispenser dispenser({.to = 1, .lanes = 2}, {});
+  TaskTally tally;
+  Dispenser dispenser({.to = 1, .lanes = 2}, {}, tally);
   EXPECT_EQ(task_for(dispenser, 0), 0);
   EXPECT_EQ(task_for(dispenser, 1), 1);
   EXPECT_TRUE(dispenser.complete(1, 1, 0, 1).ok());
@@ -62,7 +65,8 @@ TEST(Dispenser, AStretchIsOverOnceAllItsTasksAreComplete) {
 }
 
 TEST(Dispenser, TasksThatWereDoneBeforeAreNotHandedOutAgain) {
-  Dispenser dispenser({.from = 1, .to = 3, .lanes = 3}, {3, 5, 6, 99});
+  TaskTally tally;
+  Dispenser dispenser({.from = 1, .to = 3, .lanes = 3}, {3, 5, 6, 99}, tally);
   EXPECT_EQ(dispenser.below(), 4);
   EXPECT_EQ(task_for(dispenser, 0), 4);
   EXPECT_EQ(task_for(dispenser, 1), 7);
@@ -71,7 +75,8 @@ TEST(Dispenser, TasksThatWereDoneBeforeAreNotHandedOutAgain) {
 }
 
 TEST(Dispenser, EndsEarlyAtTheEndOfAStep) {
-  Dispenser dispenser({.to = 100, .lanes = 3}, {});
+  TaskTally tally;
+  Dispenser dispenser({.to = 100, .lanes = 3}, {}, tally);
   EXPECT_EQ(task_for(dispenser, 0), 0);
   dispenser.end_soon(2);
   EXPECT_EQ(dispenser.end(), 1);
@@ -84,21 +89,24 @@ TEST(Dispenser, EndsEarlyAtTheEndOfAStep) {
 }
 
 TEST(Dispenser, EndsAtOnceWhenNothingWasHandedOut) {
-  Dispenser dispenser({.from = 5, .to = 9, .lanes = 3}, {});
+  TaskTally tally;
+  Dispenser dispenser({.from = 5, .to = 9, .lanes = 3}, {}, tally);
   dispenser.end_soon(1);
   EXPECT_EQ(task_for(dispenser, 0), -1);
   EXPECT_EQ(dispenser.end(), 5);
 }
 
 TEST(Dispenser, DoesNotEndBeforeWhatOthersHadBegun) {
-  Dispenser dispenser({.to = 100, .lanes = 2, .begun = 7}, {0, 1, 3});
+  TaskTally tally;
+  Dispenser dispenser({.to = 100, .lanes = 2, .begun = 7}, {0, 1, 3}, tally);
   dispenser.end_soon(1);
   EXPECT_EQ(dispenser.end(), 4);
   EXPECT_EQ(task_for(dispenser, 0), 2);
 }
 
 TEST(Dispenser, ABoundKeepsFastWorkersWaitingForSlowOnes) {
-  Dispenser dispenser({.to = 9, .lanes = 1, .staleness = 2}, {});
+  TaskTally tally;
+  Dispenser dispenser({.to = 9, .lanes = 1, .staleness = 2}, {}, tally);
   EXPECT_EQ(task_for(dispenser, 0), 0);
   EXPECT_EQ(task_for(dispenser, 1), 1);
   EXPECT_TRUE(dispenser.complete(1, 1, 0, 1).ok());
@@ -113,7 +121,8 @@ TEST(Dispenser, ABoundKeepsFastWorkersWaitingForSlowOnes) {
 }
 
 TEST(Dispenser, RefusesTasksThatAWorkerDoesNotHave) {
-  Dispenser dispenser({.to = 9}, {});
+  TaskTally tally;
+  Dispenser dispenser({.to = 9}, {}, tally);
   EXPECT_FALSE(dispenser.complete(0, 0, 0, 1).ok());
   EXPECT_EQ(task_for(dispenser, 0), 0);
   EXPECT_FALSE(dispenser.complete(0, 1, 0, 1).ok());
@@ -124,7 +133,8 @@ TEST(Dispenser, RefusesTasksThatAWorkerDoesNotHave) {
 }
 
 TEST(Dispenser, AQuorumClosesAStepAndDropsTheRest) {
-  Dispenser dispenser({.to = 3, .lanes = 3, .quorum = 2}, {});
+  TaskTally tally;
+  Dispenser dispenser({.to = 3, .lanes = 3, .quorum = 2}, {}, tally);
   for (int worker = 0; worker < 3; ++worker) EXPECT_EQ(task_for(dispenser, worker), worker);
   EXPECT_TRUE(dispenser.complete(2, 2, 5, 4).ok());
   EXPECT_FALSE(ask(dispenser, 2).has_value());  // Nothing is left of step 0.
@@ -137,18 +147,19 @@ TEST(Dispenser, AQuorumClosesAStepAndDropsTheRest) {
   ASSERT_TRUE(dispenser.closed().has_value());
   EXPECT_EQ(dispenser.closed()->step, 0);
   EXPECT_EQ(dispenser.closed()->lanes, (std::vector<std::int64_t>{0, 2}));
-  EXPECT_EQ(dispenser.dropped(), std::vector<std::int64_t>{1});
+  EXPECT_EQ(tally.dropped, std::vector<std::int64_t>{1});
   // The one that is late learns of it and goes on where the others are.
   EXPECT_TRUE(dispenser.complete(1, 1, 100, 4).ok());
   const auto late = ask(dispenser, 1);
   ASSERT_TRUE(late.has_value());
   EXPECT_EQ(late->task, 5);
   EXPECT_TRUE(late->closes);
-  EXPECT_EQ(dispenser.loss(), 12);
+  EXPECT_EQ(tally.loss, 12);
 }
 
 TEST(Dispenser, TheLastStepOfAQuorumIsClosedForAll) {
-  Dispenser dispenser({.to = 1, .lanes = 2, .quorum = 1}, {});
+  TaskTally tally;
+  Dispenser dispenser({.to = 1, .lanes = 2, .quorum = 1}, {}, tally);
   EXPECT_EQ(task_for(dispenser, 0), 0);
   EXPECT_EQ(task_for(dispenser, 1), 1);
   EXPECT_TRUE(dispenser.complete(0, 0, 0, 1).ok());
@@ -171,7 +182,8 @@ TEST(Dispenser, HoldsItsBoundInRandomOrders) {
     const auto bound = static_cast<std::int64_t>(rng.below(4));
     const auto workers = static_cast<int>(1 + rng.below(5));
     const std::int64_t steps = 12;
-    Dispenser dispenser({.to = steps, .lanes = lanes, .staleness = bound}, {});
+    TaskTally tally;
+    Dispenser dispenser({.to = steps, .lanes = lanes, .staleness = bound}, {}, tally);
     std::map<int, std::int64_t> tasks;             // By worker.
     std::map<int, std::set<std::int64_t>> pulled;  // What a worker's parameters have for sure,
     std::map<int, std::set<std::int64_t>> coming;  // and what they will after its task.
@@ -201,7 +213,7 @@ TEST(Dispenser, HoldsItsBoundInRandomOrders) {
       ASSERT_TRUE(dispenser.ask(worker).ok());
     }
     EXPECT_EQ(std::ssize(complete), steps * lanes);
-    EXPECT_LE(std::ssize(dispenser.staleness().by_number()), bound + 1);
+    EXPECT_LE(std::ssize(tally.staleness.by_number()), bound + 1);
   }
 }
 

@@ -46,6 +46,7 @@ std::vector<Bucket> ServerEnd::held(std::int64_t step) const {
 }
 
 bool ServerEnd::has_slice(std::int64_t step) const {
+  if (begun_->has_goes_on_after() && begun_->goes_on_after() == step) return true;
   const std::vector<Bucket> parts = held(step);
   return std::any_of(parts.begin(), parts.end(), [&](const Bucket& part) {
     return part.begin == slice_.begin && part.end == slice_.end;

@@ -40,16 +40,21 @@ void Service::tell_progress(wire::PsBegun& begun) const {
   }
   begun.set_done_below(below);
   begun.set_begun_below(progress.begun_below());
+  if (progress.has_begun() && !holding_->slice->is_loading())
+    begun.set_goes_on_after(progress.from());
 }
 
 // Goes on with the stretch that began after `step`, or begins the next one.
 Status Service::use_async(std::int64_t step) {
   Holding& held = *holding_;
-  if (!held.progress)
+  if (!held.progress) {
+    held.tally = {};
     held.progress.emplace(held.slice->step(), plan_->lanes, round_->pieces().size());
+  }
   if (step != held.progress->from()) {
     if (!held.progress->stands_after(step))
       return Error(Code::kNotFound, fmt::format("the server does not stand after step {}", step));
+    held.tally = {};
     held.progress.emplace(step, plan_->lanes, round_->pieces().size());
     held.slice->stand_after(step);
   }
@@ -99,12 +104,13 @@ Status Service::stretch(PeerId peer, std::span<const std::byte> payload) {
   Stretch stretch{.from = from,
                   .to = to,
                   .lanes = plan_->lanes,
-                  .begun = message.begun_below(),
+                  .begun = std::min(message.begun_below(), to * plan_->lanes),
                   .done_below = message.done_below(),
                   .quorum = message.quorum()};
   if (message.has_staleness()) stretch.staleness = message.staleness();
   dispenser_.emplace(stretch,
-                     std::vector<std::int64_t>(message.done().begin(), message.done().end()));
+                     std::vector<std::int64_t>(message.done().begin(), message.done().end()),
+                     holding_->tally);
   out_.send(peer, {.kind = Kind::kUsing, .step = from}, {});
   return {};
 }
@@ -149,8 +155,8 @@ void Service::hand_out() {
                         .code = answer.pull ? kPullFirst : std::uint16_t{0},
                         .step = answer.task,
                         .place = static_cast<std::uint64_t>(dispenser_->below()),
-                        .number = dispenser_->loss(),
-                        .sequence = static_cast<std::uint64_t>(dispenser_->samples())};
+                        .number = dispenser_->tally().loss,
+                        .sequence = static_cast<std::uint64_t>(dispenser_->tally().samples)};
       if (answer.closes) {
         out_.send_text(to->first, task, closed.SerializeAsString());
       } else {
@@ -160,13 +166,14 @@ void Service::hand_out() {
     }
     wire::PsStretchEnd end;
     if (answer.closes) *end.mutable_closed() = closed;
-    for (const std::int64_t task : dispenser_->dropped()) end.add_dropped(task);
+    for (const std::int64_t task : dispenser_->tally().dropped) end.add_dropped(task);
     end.set_end(dispenser_->end());
     end.set_wish(dispenser_->wish());
-    end.set_loss(dispenser_->loss());
-    end.set_samples(dispenser_->samples());
-    for (const std::uint64_t count : dispenser_->staleness().by_number()) end.add_staleness(count);
-    for (const std::uint64_t count : dispenser_->missed().by_number()) end.add_missed(count);
+    end.set_loss(dispenser_->tally().loss);
+    end.set_samples(dispenser_->tally().samples);
+    for (const std::uint64_t count : dispenser_->tally().staleness.by_number())
+      end.add_staleness(count);
+    for (const std::uint64_t count : dispenser_->tally().missed.by_number()) end.add_missed(count);
     out_.send_text(to->first, {.kind = Kind::kStretchEnd}, end.SerializeAsString());
   }
 }

@@ -53,7 +53,11 @@ Result<std::span<const float>> Shelf::fetch(std::int64_t step, std::size_t array
     DenseSlice& slice = *(*each)->slice;
     const std::size_t begin = slice.config().slice.begin;
     if (place < begin) continue;
-    auto floats = slice.fetch(step, array, place - begin, count);
+    // All tasks before the step are applied, though nobody has said that the stretch ends there.
+    const auto& progress = (*each)->progress;
+    const bool begun = progress && progress->has_begun();
+    if (begun && !progress->stands_after(step)) continue;
+    auto floats = slice.fetch(begun ? slice.step() : step, array, place - begin, count);
     if (floats.ok()) return floats;
   }
   return Error(Code::kNotFound, fmt::format("{} floats from {} on of array {} after step {} are "
@@ -68,11 +72,14 @@ void Shelf::describe(wire::PsBegun& begun) const {
     held.mutable_range()->set_begin(slice.begin);
     held.mutable_range()->set_end(slice.end);
     held.set_floats(each->vector_floats);
-    for (const std::int64_t step : each->slice->steps()) held.add_steps(step);
-    // Whoever has applied all tasks of a step, and no more, also has the state after it.
-    if (!each->progress) continue;
+    if (!each->progress || !each->progress->has_begun()) {
+      for (const std::int64_t step : each->slice->steps()) held.add_steps(step);
+      continue;
+    }
+    // In the middle of a stretch there is no state that others could take over; once all tasks of a
+    // step are applied, and no more, there is the one after it.
     const std::int64_t step = each->progress->open_step();
-    if (step > each->progress->from() && each->progress->stands_after(step)) held.add_steps(step);
+    if (!each->slice->is_loading() && each->progress->stands_after(step)) held.add_steps(step);
   }
 }
 

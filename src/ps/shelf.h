@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "collective/arena.h"
 #include "ps/dense_slice.h"
+#include "ps/dispenser.h"
 #include "ps/task_progress.h"
 #include "wire/ps.pb.h"
 
@@ -26,8 +27,10 @@ struct Holding {
   collective::Mapping memory;
   std::unique_ptr<DenseSlice> slice;
   std::size_t vector_floats = 0;
-  std::uint64_t used_in = 0;                  // The last generation that went on from it.
-  std::optional<TaskProgress> progress = {};  // Where workers do not wait for each other.
+  std::uint64_t used_in = 0;  // The last generation that went on from it.
+  // Where workers do not wait for each other.
+  std::optional<TaskProgress> progress = {};
+  TaskTally tally = {};  // At the server that hands out tasks.
 };
 
 // kOutOfSpace when it does not fit into memory.

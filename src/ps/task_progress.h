@@ -32,6 +32,7 @@ class TaskProgress {
 
   // Tasks all of whose pieces were applied, in order.
   std::vector<std::int64_t> complete() const;
+  bool has_begun() const { return !applied_.empty(); }
   // No task from this one on has begun.
   std::int64_t begun_below() const {
     return from_ * lanes_ + static_cast<std::int64_t>(applied_.size());

@@ -15,6 +15,8 @@ Numbers Course::numbers() const {
   Numbers numbers = {{"step", static_cast<double>(step)},
                      {"judged", static_cast<double>(judged)},
                      {"samples", static_cast<double>(samples)},
+                     {"dropped", static_cast<double>(dropped)},
+                     {"exact", exact ? 1.0 : 0.0},
                      {"train_s", train_s},
                      {"loss_sum", loss_sum},
                      {"loss_steps", static_cast<double>(loss_steps)},
@@ -40,6 +42,9 @@ Status Course::restore(const Numbers& numbers) {
   TANDEM_ASSIGN(step, count(numbers, "step"));
   TANDEM_ASSIGN(judged, count(numbers, "judged"));
   TANDEM_ASSIGN(samples, count(numbers, "samples"));
+  // Older checkpoints have neither.
+  dropped = numbers.contains("dropped") ? static_cast<std::int64_t>(numbers.at("dropped")) : 0;
+  exact = !numbers.contains("exact") || numbers.at("exact") != 0;
   TANDEM_ASSIGN(train_s, number(numbers, "train_s"));
   TANDEM_ASSIGN(loss_sum, number(numbers, "loss_sum"));
   TANDEM_ASSIGN(loss_steps, count(numbers, "loss_steps"));

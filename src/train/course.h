@@ -20,6 +20,8 @@ struct Course {
   std::int64_t step = 0;    // Done so far.
   std::int64_t judged = 0;  // After which step the last epoch was evaluated.
   std::int64_t samples = 0;
+  std::int64_t dropped = 0;  // Samples that came too late for a quorum.
+  bool exact = true;         // No step was made without waiting for others.
   double train_s = 0;
   double loss_sum = 0;          // Since the last progress report.
   std::int64_t loss_steps = 0;  // Steps in it.

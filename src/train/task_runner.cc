@@ -19,9 +19,11 @@ TaskRunner::TaskRunner(const job::Job& job, model::Model& model, const data::Dat
       aggregate_(aggregate_of(job.ps.aggregate)),
       clip_(job.train.clip),
       staleness_(job.ps.consistency == "ssp" ? std::optional(job.ps.staleness) : std::nullopt),
-      quorum_(job.ps.consistency == "bsp" ? static_cast<std::int64_t>(std::ceil(
-                                                job.ps.quorum * static_cast<double>(job.lanes())))
-                                          : 0),
+      quorum_(job.ps.consistency == "bsp"
+                  ? static_cast<std::int64_t>(
+                        std::ceil(job.ps.quorum * static_cast<double>(job.lanes()) - 1e-9))
+                  : 0),
+      compensates_(job.ps.compensation > 0),
       model_(model),
       dataset_(dataset),
       sampler_(sampler),
@@ -29,26 +31,36 @@ TaskRunner::TaskRunner(const job::Job& job, model::Model& model, const data::Dat
       group_(group),
       statistics_(model.buffers().size()) {}
 
-Result<StretchOutcome> TaskRunner::run(std::int64_t from, std::int64_t to, const Hooks& hooks) {
+Status TaskRunner::run(std::int64_t from, std::int64_t to, const Hooks& hooks) {
   exchange::Tasks& tasks = stepper_.tasks();
-  TANDEM_TRY(tasks.begin_stretch({from, to, staleness_, quorum_}, deadline()));
+  TANDEM_TRY(tell(tasks.begin_stretch({from, to, staleness_, quorum_}, deadline()), from));
   model_.parameters_changed();
   computed_ = 0;
   ps::TaskDone done;
   for (;;) {
     done.wish = static_cast<std::uint16_t>(hooks.wish());
     auto given = tasks.next(done, deadline());
-    if (!given.ok()) return std::move(given).error().within("wait for work");
+    if (!given.ok()) return tell(std::move(given).error().within("wait for work"), from);
     if (given->pull) model_.parameters_changed();
-    if (given->end) {
-      TANDEM_TRY(tasks.end_stretch(given->end->end(), deadline()));
-      model_.parameters_changed();
-      TANDEM_TRY(average_buffers());
-      return outcome_of(*given->end);
-    }
+    if (given->end) return end(*given->end, hooks);
     hooks.progress(*given);
     TANDEM_ASSIGN(done, compute(given->task, hooks));
   }
+}
+
+Status TaskRunner::end(const wire::PsStretchEnd& told, const Hooks& hooks) {
+  exchange::Tasks& tasks = stepper_.tasks();
+  const Status taken = tasks.take_last(deadline());
+  model_.parameters_changed();
+  // Should somebody die from now on: no task is left, so the next group goes on from here.
+  if (taken.ok()) hooks.stands(outcome_of(told));
+  TANDEM_TRY(tell(tasks.end_stretch(taken, told.end(), deadline()), told.end() - 1));
+  return average_buffers();
+}
+
+Status TaskRunner::tell(const Status& status, std::int64_t step) const {
+  if (status.ok() || status.error().code() != Code::kDiverged) return status;
+  return diverged(step, status.error().message());
 }
 
 StretchOutcome TaskRunner::outcome_of(const wire::PsStretchEnd& end) {
@@ -108,9 +120,8 @@ Result<ps::TaskDone> TaskRunner::compute(std::int64_t task, const Hooks& hooks) 
   TANDEM_TRY(told_status_);
   // What is behind the last parameter is nothing, and always ready.
   TANDEM_TRY(tasks.ready(stepper_.buckets().size() - told_));
-  const Status finished = tasks.finish(deadline());
-  if (!finished.ok() && finished.error().code() == Code::kDiverged)
-    return diverged(step, finished.error().message());
+  const Status finished = tell(tasks.finish(deadline()), step);
+  if (!finished.ok() && finished.error().code() == Code::kDiverged) return finished.error();
   if (!finished.ok()) return Error(finished.error()).within(fmt::format("step {}", step + 1));
   model_.parameters_changed();
   if (samples > 0) stepper_.update_buffers(statistics_);
@@ -133,7 +144,7 @@ Status TaskRunner::average_buffers() {
   const std::span<float> buffers = model_.buffers();
   if (buffers.empty() || group_.size() == 1) return {};
   std::vector<float> sums(buffers.begin(), buffers.end());
-  // Who computed nothing has nothing to say; where nobody did all are the same.
+  // Who computed nothing has nothing to say; where nobody did all have what they began with.
   const auto weight = static_cast<float>(computed_);
   for (float& value : sums) value *= weight;
   sums.push_back(weight);
@@ -146,10 +157,10 @@ Status TaskRunner::average_buffers() {
 Error TaskRunner::diverged(std::int64_t step, const std::string& what) const {
   return Error(
       Code::kDiverged,
-      fmt::format("training diverged at step {}: {}; lower train.optimizer.lr, add "
+      fmt::format("training diverged at step {}: {}; lower train.optimizer.lr{}, add "
                   "train.clip.norm or train.schedule.warmup_steps, or look for such values "
                   "in the data",
-                  step + 1, what));
+                  step + 1, what, compensates_ ? " or ps.compensation" : ""));
 }
 
 }  // namespace tandem::train

@@ -41,8 +41,10 @@ class TaskRunner {
   // What a worker wants to happen, and when somebody else may speak.
   enum class Wish : std::uint8_t { kGoOn = 0, kStop = 1, kRegroup = 2, kPause = 4 };
   struct Hooks {
-    std::function<Wish()> wish;                          // Asked before each task.
-    std::function<double(std::int64_t step)> lr;         // Of a step.
+    std::function<Wish()> wish;                   // Asked before each task.
+    std::function<double(std::int64_t step)> lr;  // Of a step.
+    // All is done, and the model's parameters are those after outcome.step, whatever happens next.
+    std::function<void(const StretchOutcome&)> stands;
     std::function<void(const ps::TaskGiven&)> progress;  // Called with each task.
   };
 
@@ -52,7 +54,7 @@ class TaskRunner {
 
   // Steps [from, to), or fewer; every worker of the group calls this. kDiverged as Stepper's.
   // REQUIRES: the stepper has joined with servers that do not wait.
-  Result<StretchOutcome> run(std::int64_t from, std::int64_t to, const Hooks& hooks);
+  Status run(std::int64_t from, std::int64_t to, const Hooks& hooks);
 
  private:
   Result<ps::TaskDone> compute(std::int64_t task, const Hooks& hooks);
@@ -60,7 +62,10 @@ class TaskRunner {
   // Which samples a task has.
   std::span<const std::uint32_t> samples_of(std::int64_t task);
   void part_ready(std::size_t begin);
+  Status end(const wire::PsStretchEnd& told, const Hooks& hooks);
   Status average_buffers();
+  // Of the error of an exchange, after `step` steps.
+  Status tell(const Status& status, std::int64_t step) const;
   Error diverged(std::int64_t step, const std::string& what) const;
   collective::Deadline deadline() const { return collective::deadline_after(patience_); }
 
@@ -72,6 +77,7 @@ class TaskRunner {
   const optim::ClipConfig clip_;
   const std::optional<std::int64_t> staleness_;
   const std::int64_t quorum_;  // Lanes; 0: steps are not closed.
+  const bool compensates_;
 
   model::Model& model_;
   const data::Dataset& dataset_;

@@ -193,9 +193,7 @@ class Training {
   bool copied_ = false, placed_ = false;
   std::int64_t first_step_ = 0;
 
-  // Since this worker began.
-  Staleness staleness_;
-  std::int64_t dropped_samples_ = 0;
+  Staleness staleness_;  // Since this worker began.
   double lr_ = 0, grad_norm_ = 0;
   std::chrono::steady_clock::time_point last_look_ = std::chrono::steady_clock::now();
 };

@@ -129,7 +129,8 @@ Status Training::finish() {
   finished.set_bytes_sent(traffic_.sent);
   finished.set_bytes_received(traffic_.received);
   finished.set_engine(std::string(group_->engine()));
-  finished.set_dropped_samples(dropped_samples_);
+  finished.set_dropped_samples(course_.dropped);
+  finished.set_inexact(!course_.exact);
   for (const std::uint64_t count : staleness_.steps) finished.add_staleness(count);
   for (const std::uint64_t count : staleness_.updates) finished.add_missed_updates(count);
   finished.set_model_path((request_.run_directory / checkpoint::kModelFileName).string());

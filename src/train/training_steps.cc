@@ -69,6 +69,11 @@ Status Training::train_steps() {
 Status Training::train_stretches() {
   const data::Sampler sampler(parts_.train->size(), job_.train.batch, job_.lanes(),
                               job_.train.seed);
+  // Each keeps running statistics of its own, and a group that broke may not have averaged them.
+  if (group_->size() > 1 && !model_->buffers().empty()) {
+    TANDEM_TRY(group_->broadcast(std::as_writable_bytes(model_->buffers()), 0,
+                                 collective::deadline_after(finish_patience())));
+  }
   TaskRunner runner(job_, *model_, *parts_.train, sampler, *stepper_, *group_);
   for (;;) {
     TANDEM_TRY(between_steps());
@@ -107,14 +112,35 @@ Status Training::one_stretch(TaskRunner& runner, const data::Sampler& sampler) {
           [&] {
             if (stop_) return TaskRunner::Wish::kStop;
             if (wants_regroup()) return TaskRunner::Wish::kRegroup;
-            const bool pauses =
-                checkpointer_ && checkpointer_->is_due(shown.step) && shown.step > course_.step;
+            // Not while the last one is still being written.
+            const bool pauses = checkpointer_ && checkpointer_->is_due(shown.step) &&
+                                shown.step > course_.step &&
+                                checkpointer_->wait(std::chrono::milliseconds(0));
             return pauses ? TaskRunner::Wish::kPause : TaskRunner::Wish::kGoOn;
           },
       .lr =
           [this](std::int64_t step) {
             lr_ = course_.schedule.lr_at(step);
             return lr_;
+          },
+      .stands =
+          [&](const StretchOutcome& outcome) {
+            stopped_ |= outcome.stops;
+            regroups_ |= outcome.regroups;
+            if (outcome.step > course_.step) {
+              verdict_.reset();
+              course_.exact = false;
+            }
+            for (; course_.step < outcome.step; ++course_.step) {
+              course_.samples += sampler.step_samples(course_.step / length_.steps_per_epoch,
+                                                      course_.step % length_.steps_per_epoch);
+            }
+            course_.samples -= outcome.dropped_samples;
+            course_.dropped += outcome.dropped_samples;
+            course_.train_s += seconds_since(begin);
+            staleness_.add(outcome);
+            if (add_loss(course_, outcome.loss, outcome.samples)) report_progress();
+            whole_steps_ = course_.step;
           },
       .progress =
           [&](const ps::TaskGiven& given) {
@@ -129,20 +155,8 @@ Status Training::one_stretch(TaskRunner& runner, const data::Sampler& sampler) {
             }
             voice_.beat();
           }};
-  TANDEM_ASSIGN(const StretchOutcome outcome, runner.run(course_.step, next_meeting(), hooks));
-  stopped_ |= outcome.stops;
-  regroups_ |= outcome.regroups;
-  if (outcome.step > course_.step) verdict_.reset();
-  for (; course_.step < outcome.step; ++course_.step) {
-    course_.samples += sampler.step_samples(course_.step / length_.steps_per_epoch,
-                                            course_.step % length_.steps_per_epoch);
-  }
-  course_.samples -= outcome.dropped_samples;
-  dropped_samples_ += outcome.dropped_samples;
-  course_.train_s += seconds_since(begin);
-  staleness_.add(outcome);
-  if (add_loss(course_, outcome.loss, outcome.samples)) report_progress();
-  return {};
+  whole_steps_ = -1;  // The parameters are of no step until the stretch is over.
+  return runner.run(course_.step, next_meeting(), hooks);
 }
 
 Status Training::one_step(data::Loader& loader, const data::Sampler& sampler) {

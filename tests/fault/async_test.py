@@ -88,6 +88,13 @@ class AsyncTest(FaultsTest):
         self.assertLessEqual(len(self.assert_complete("run", epochs=12)["staleness"]["steps"]), 2)
         self.assertEqual(self.events("run", "lost"), [])
 
+    def test_an_update_that_is_not_finite_ends_the_run_in_every_way(self):
+        for way in WAYS:
+            with self.subTest(way=way):
+                done = self.tandem("train", self.job, "--out", way, "-q", way, "train.steps=1", "train.optimizer.kind=sgd",
+                                   "train.optimizer.lr=3e38", "train.optimizer.weight_decay=100000", code=10)
+                self.assertIn("diverged", done.stderr)
+
     def test_ctrl_c_saves_and_resume_goes_on_in_any_consistency(self):
         for way, then in (("asp", "bsp"), ("bsp", "ssp")):
             with self.subTest(way=way):

@@ -181,6 +181,21 @@ class Servers(ClusterTest):
         report = json.loads((self.run_of(job) / "report.json").read_text())
         self.assertEqual(report["cluster"]["servers"], {"start": 1, "end": 2})
 
+    def test_servers_join_and_leave_while_workers_do_not_wait_for_each_other(self):
+        self.start_master()
+        node = self.start_node("a")
+        job = self.submit("cluster.strategy=ps", "cluster.servers=2", "ps.consistency=ssp", *LONG, "checkpoint.every_steps=0",
+                          "checkpoint.every_seconds=86400")
+        self.await_step(job, 20)
+        for count in (4, 1, 3, 2):
+            self.tandem("resize", job, "--servers", count, env=self.variables)
+            self.await_servers(job, count)
+            self.await_step(job, self.step(job) + 20)
+            wait_for(lambda: len(self.servers(node)) == count, f"{count} processes")
+        for kind in ("lost", "rollback", "recovered"):
+            self.assertEqual(self.events(job, kind), [], "moving slices disturbed the training")
+        self.tandem("cancel", job, env=self.variables)
+
     def test_servers_with_copies_join_and_leave_among_losses(self):
         self.start_master()
         nodes = [self.start_node(name) for name in ("a", "b")]
