@@ -11,11 +11,7 @@ std::chrono::milliseconds milliseconds(double seconds) {
 
 void add_security(CLI::App& command, SecurityOptions& options) {
   add_secret(command, options.secret);
-  command.add_option("--tls-cert", options.cert, "Our certificate (PEM): everything goes over TLS")
-      ->type_name("FILE");
-  command.add_option("--tls-key", options.key, "Its key (PEM)")->type_name("FILE");
-  command.add_option("--tls-ca", options.ca, "Who must have signed the other side's certificate")
-      ->type_name("FILE");
+  add_tls(command, options.tls);
 }
 
 void add_master(CLI::App& app, ClusterSlots& slots, Finish& finish) {
@@ -157,6 +153,16 @@ void add_secret(CLI::App& command, std::string& target) {
   command
       .add_option("--secret", target,
                   "The cluster's secret (default: TANDEM_SECRET, or ~/.config/tandem/secret)")
+      ->type_name("FILE");
+}
+
+void add_tls(CLI::App& command, net::TlsFiles& files) {
+  command
+      .add_option("--tls-cert", files.cert_file, "Our certificate (PEM): everything goes over TLS")
+      ->type_name("FILE");
+  command.add_option("--tls-key", files.key_file, "Its key (PEM)")->type_name("FILE");
+  command
+      .add_option("--tls-ca", files.ca_file, "Who must have signed the other side's certificate")
       ->type_name("FILE");
 }
 

@@ -23,6 +23,7 @@ struct ClusterSlots {
 };
 
 void add_secret(CLI::App& command, std::string& target);
+void add_tls(CLI::App& command, net::TlsFiles& files);
 void add_cluster_commands(CLI::App& app, ClusterSlots& slots, Finish& finish);
 
 }  // namespace tandem::cli

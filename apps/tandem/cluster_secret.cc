@@ -32,9 +32,7 @@ Result<std::optional<net::Secret>> find_secret(const std::string& named,
 Result<net::Security> find_security(const SecurityOptions& options, const Surroundings& around) {
   net::Security security;
   TANDEM_ASSIGN(security.secret, find_secret(options.secret, around));
-  security.cert_file = options.cert;
-  security.key_file = options.key;
-  security.ca_file = options.ca;
+  security.tls = options.tls;
   return security;
 }
 

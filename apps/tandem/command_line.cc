@@ -357,6 +357,7 @@ void add_others(CLI::App& app, Slots& slots) {
   server.group("");
   server.add_option("--address", slots.server.address);
   server.add_option("--control", slots.server.control)->required();
+  add_tls(server, slots.server.tls);
   slots.finish[&server] = [&slots]() -> Result<Options> { return Options(slots.server); };
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cluster/supervision.h"
+#include "net/secret.h"
 
 namespace tandem::cli {
 
@@ -114,6 +115,7 @@ struct BenchPsOptions {
   std::vector<std::int64_t> bytes = {1 << 10, 1 << 15, 1 << 18, 1 << 20, 1 << 22, 1 << 25};
   std::int64_t workers = 1;
   std::int64_t servers = 1;
+  net::TlsFiles tls;
 
   std::int64_t sparse_keys = 10'000'000;  // Of a push and of a pull.
   std::int64_t rows = 10'000'000;
@@ -129,7 +131,7 @@ struct BenchPsOptions {
 // With what a program of the cluster proves itself.
 struct SecurityOptions {
   std::string secret;  // A file; "": TANDEM_SECRET, or the user's.
-  std::string cert, key, ca;
+  net::TlsFiles tls;
 };
 
 struct MasterOptions {
@@ -181,6 +183,7 @@ struct ClientOptions {
 struct ServerOptions {
   std::string address = "127.0.0.1";
   int control = -1;  // The descriptor of its end of the node's socket.
+  net::TlsFiles tls;
 };
 
 struct JobReferenceOptions {};

@@ -102,9 +102,9 @@ TEST(NetHello, IsReadInAnyVersionButNotInTheWrongRole) {
 }
 
 TEST(NetHello, AnswersOnlyWithKnownReasons) {
-  HelloBytes bytes = encode(Answer{Reason::kTooBusy, {}});
-  EXPECT_EQ(parse_answer({bytes.data(), bytes.size()})->reason, Reason::kTooBusy);
-  bytes[4] = 4;
+  HelloBytes bytes = encode(Answer{Reason::kOnlyTls, {}});
+  EXPECT_EQ(parse_answer({bytes.data(), bytes.size()})->reason, Reason::kOnlyTls);
+  bytes[4] = 5;
   EXPECT_FALSE(parse_answer({bytes.data(), bytes.size()}).ok());
   bytes[4] = 0;
   bytes[6] = 1;

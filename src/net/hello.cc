@@ -62,7 +62,7 @@ Result<Answer> parse_answer(std::string_view bytes) {
   TANDEM_CHECK(bytes.size() == kHelloBytes);
   const auto reason = take<std::uint16_t>(bytes.data() + 4);
   if (!is_answer(bytes) || take<std::uint16_t>(bytes.data() + 6) != 0 ||
-      reason > static_cast<std::uint16_t>(Reason::kTooBusy)) {
+      reason > static_cast<std::uint16_t>(Reason::kOnlyTls)) {
     return Error(Code::kCorrupt, "the peer's answer to the greeting makes no sense");
   }
   Answer answer;
@@ -84,6 +84,10 @@ Error refusal_told(Reason reason) {
                                kVersion));
     case Reason::kTooBusy:
       return Error(Code::kPeerLost, "the peer is too busy with others who try to connect");
+    case Reason::kOnlyTls:
+      return Error(Code::kDenied,
+                   "the peer uses TLS and this side does not; give the nodes of a cluster "
+                   "certificates (--tls-cert, --tls-key, --tls-ca), all or none of them");
     case Reason::kNone:
       break;
   }
@@ -101,6 +105,8 @@ Error refusal_found(Reason reason, std::uint16_t peer_version) {
                                peer_version, kVersion));
     case Reason::kTooBusy:
       return Error(Code::kPeerLost, "too many others try to connect at the same time");
+    case Reason::kOnlyTls:
+      return Error(Code::kDenied, "the peer does not use TLS, and this side does");
     case Reason::kNone:
       break;
   }

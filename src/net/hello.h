@@ -44,6 +44,7 @@ enum class Reason : std::uint16_t {
   kWrongSecret = 1,
   kOtherVersion = 2,
   kTooBusy = 3,
+  kOnlyTls = 4,  // In the clear: the one who listens wants TLS.
 };
 
 struct Hello {

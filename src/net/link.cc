@@ -118,7 +118,7 @@ Result<std::unique_ptr<Link>> Link::create(Loop& loop, const Endpoint& endpoint,
                                            const Security& security, const Limits& limits,
                                            Handler handler) {
   if (!security.secret.has_value() && is_remote(endpoint.host)) return needs_secret(endpoint);
-  TANDEM_ASSIGN(auto tls, load_tls(security));
+  TANDEM_ASSIGN(auto tls, load_tls(security.tls));
   auto state =
       std::make_shared<State>(loop, endpoint, security, std::move(tls), limits, std::move(handler));
   state->connect();

@@ -190,7 +190,7 @@ class Listener::State : public std::enable_shared_from_this<Listener::State> {
 Result<std::unique_ptr<Listener>> Listener::create(Loop& loop, const Endpoint& endpoint,
                                                    const Security& security, const Limits& limits,
                                                    Handler handler) {
-  TANDEM_ASSIGN(auto tls, load_tls(security));
+  TANDEM_ASSIGN(auto tls, load_tls(security.tls));
   TANDEM_ASSIGN(auto socket, bind_to(endpoint, security));
   auto state = std::make_shared<State>(loop, std::move(socket), security, std::move(tls), limits,
                                        std::move(handler));

@@ -31,14 +31,19 @@ Status save_secret(const std::filesystem::path& path, const Secret& secret);
 // kCorrupt when it holds anything else than a secret.
 Result<Secret> load_secret(const std::filesystem::path& path);
 
-// What a Listener or Link proves itself and its peer with. Without a secret it works on loopback
-// addresses only. The three files, in PEM format, are given together or not at all; with them
-// everything travels inside TLS 1.3, and both sides must show a certificate that `ca_file` signed.
-struct Security {
-  std::optional<Secret> secret;
+// Files in PEM format, given together or not at all: what this side shows to a peer, and who must
+// have signed what the peer shows (net/tls.h).
+struct TlsFiles {
   std::filesystem::path cert_file;
   std::filesystem::path key_file;
   std::filesystem::path ca_file;
+};
+
+// What a Listener or Link proves itself and its peer with. Without a secret it works on loopback
+// addresses only. With certificates everything travels inside TLS 1.3.
+struct Security {
+  std::optional<Secret> secret;
+  TlsFiles tls;
 };
 
 }  // namespace tandem::net

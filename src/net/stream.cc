@@ -9,18 +9,12 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/ssl.hpp>
-#include <exception>
 #include <type_traits>
 #include <utility>
 
 #include "net/address.h"
 
 namespace tandem::net {
-
-class Tls {
- public:
-  asio::ssl::context context{asio::ssl::context::tls};
-};
 
 namespace {
 
@@ -145,7 +139,7 @@ class AsioStream final : public Stream, public std::enable_shared_from_this<Asio
  private:
   AnySocket make_socket(Loop& loop) {
     if constexpr (kTls) {
-      return AnySocket(loop.context(), tls_->context);
+      return AnySocket(loop.context(), tls_->begin());
     } else {
       return AnySocket(loop.context());
     }
@@ -171,36 +165,6 @@ class AsioStream final : public Stream, public std::enable_shared_from_this<Asio
 };
 
 }  // namespace
-
-Result<std::shared_ptr<Tls>> load_tls(const Security& security) try {
-  const std::array files{&security.cert_file, &security.key_file, &security.ca_file};
-  if (std::all_of(files.begin(), files.end(), [](auto* file) { return file->empty(); }))
-    return std::shared_ptr<Tls>();
-  if (std::any_of(files.begin(), files.end(), [](auto* file) { return file->empty(); })) {
-    return Error(Code::kInvalidArgument,
-                 "TLS needs three files: a certificate, its key and the authority that signed the "
-                 "peers' certificates; give all or none");
-  }
-  auto tls = std::make_shared<Tls>();
-  const auto failed = [](const std::filesystem::path& file, const asio::error_code& error) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("use `{}` for TLS: {}", file.string(), error.message()));
-  };
-  asio::error_code error;
-  SSL_CTX_set_min_proto_version(tls->context.native_handle(), TLS1_3_VERSION);
-  tls->context.use_certificate_chain_file(security.cert_file.string(), error);
-  if (error) return failed(security.cert_file, error);
-  tls->context.use_private_key_file(security.key_file.string(), asio::ssl::context::pem, error);
-  if (error) return failed(security.key_file, error);
-  tls->context.load_verify_file(security.ca_file.string(), error);
-  if (error) return failed(security.ca_file, error);
-  tls->context.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert,
-                               error);
-  if (error) return failed(security.ca_file, error);
-  return tls;
-} catch (const std::exception& failure) {
-  return Error(Code::kInternal, fmt::format("prepare TLS: {}", failure.what()));
-}
 
 std::shared_ptr<Stream> make_stream(Loop& loop, Descriptor socket, Role role,
                                     const std::shared_ptr<Tls>& tls) {

@@ -14,16 +14,9 @@
 #include "base/result.h"
 #include "net/hello.h"
 #include "net/loop.h"
-#include "net/secret.h"
+#include "net/tls.h"
 
 namespace tandem::net {
-
-// The certificates of one Listener or Link, read once. Null where there is no TLS.
-class Tls;
-
-// Null when the security names no files. kInvalidArgument when it names some and not all, or when
-// one cannot be used.
-Result<std::shared_ptr<Tls>> load_tls(const Security& security);
 
 class Stream {
  public:

@@ -1,83 +1,25 @@
 // TLS below the handshake of our own, with certificates made here.
 #include <gtest/gtest.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
-#include <openssl/x509v3.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <filesystem>
 #include <string>
 
+#include "net/certificates_testing.h"
 #include "net/proxy_testing.h"
 #include "net/testing.h"
 
 namespace tandem::net {
 namespace {
 
-struct Identity {
-  explicit Identity(const std::string& name, const Identity* authority = nullptr)
-      : key(EVP_EC_gen("P-256")), certificate(X509_new()) {
-    X509_set_version(certificate, 2);
-    ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
-    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
-    X509_set_pubkey(certificate, key);
-    X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_ASC,
-                               reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
-    const Identity& issuer = authority != nullptr ? *authority : *this;
-    X509_set_issuer_name(certificate, X509_get_subject_name(issuer.certificate));
-    X509_EXTENSION* const basic = X509V3_EXT_conf_nid(
-        nullptr, nullptr, NID_basic_constraints, authority != nullptr ? "CA:FALSE" : "CA:TRUE");
-    X509_add_ext(certificate, basic, -1);
-    X509_EXTENSION_free(basic);
-    EXPECT_GT(X509_sign(certificate, issuer.key, EVP_sha256()), 0);
-  }
-  ~Identity() {
-    X509_free(certificate);
-    EVP_PKEY_free(key);
-  }
-  Identity(const Identity&) = delete;
-  Identity& operator=(const Identity&) = delete;
-
-  EVP_PKEY* key;
-  X509* certificate;
-};
-
 class TlsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "tandem-tls-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    directory_ = name;
-    const Identity ours("Tandem test"), theirs("Another authority");
-    write("ours", ours);
-    write("theirs", theirs);
-    write("node", Identity("node", &ours));
-    write("stranger", Identity("stranger", &theirs));
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  void write(const std::string& name, const Identity& identity) {
-    FILE* file = std::fopen((directory_ / (name + ".crt")).c_str(), "w");
-    EXPECT_EQ(PEM_write_X509(file, identity.certificate), 1);
-    std::fclose(file);
-    file = std::fopen((directory_ / (name + ".key")).c_str(), "w");
-    EXPECT_EQ(PEM_write_PrivateKey(file, identity.key, nullptr, nullptr, 0, nullptr, nullptr), 1);
-    std::fclose(file);
-  }
-
   Security security(const std::string& who, const std::string& authority, char secret = 's') {
     Security result = with_secret(secret);
-    result.cert_file = directory_ / (who + ".crt");
-    result.key_file = directory_ / (who + ".key");
-    result.ca_file = directory_ / (authority + ".crt");
+    result.tls = certificates_.files(who, authority);
     return result;
   }
 
   const std::unique_ptr<Loop> loop_ = make_loop();
-  std::filesystem::path directory_;
+  const TestCertificates certificates_;
 };
 
 TEST_F(TlsTest, CarriesMessagesThatNobodyBetweenCanRead) {
@@ -148,14 +90,14 @@ TEST_F(TlsTest, NamesTheFileThatItCannotUse) {
     return Listener::create(*loop_, {"127.0.0.1", 0}, security, {}, {}).error();
   };
   Security partial = with_secret('s');
-  partial.cert_file = directory_ / "node.crt";
+  partial.tls.cert_file = certificates_.directory() / "node.crt";
   EXPECT_EQ(failure(partial).code(), Code::kInvalidArgument);
   EXPECT_NE(failure(partial).message().find("all or none"), std::string::npos);
   Security missing = security("node", "ours");
-  missing.ca_file = directory_ / "absent.crt";
+  missing.tls.ca_file = certificates_.directory() / "absent.crt";
   EXPECT_NE(failure(missing).message().find("absent.crt"), std::string::npos);
   Security mixed = security("node", "ours");
-  mixed.key_file = directory_ / "stranger.key";
+  mixed.tls.key_file = certificates_.directory() / "stranger.key";
   EXPECT_NE(failure(mixed).message().find("stranger.key"), std::string::npos);
 }
 
