@@ -4,6 +4,7 @@
 
 #include "bench_process.h"
 #include "cluster/signals.h"
+#include "cluster/worker_command.h"
 #include "commands.h"
 
 namespace tandem::cli {
@@ -22,7 +23,7 @@ std::string joined(const List& list, Text text_of) {
 Result<std::vector<Json>> run_dense(const BenchPsOptions& options, const Surroundings& around) {
   TANDEM_TRY(check_dense_room(options));
   TANDEM_ASSIGN(cluster::SignalQueue signals, cluster::SignalQueue::create());
-  const cluster::Command command = {
+  cluster::Command command = {
       .program = "/proc/self/exe",
       .arguments = {"bench", "ps", "--role", "measure", "--bytes",
                     joined(options.bytes, [](std::int64_t size) { return std::to_string(size); }),
@@ -31,6 +32,8 @@ Result<std::vector<Json>> run_dense(const BenchPsOptions& options, const Surroun
                     "--workers", std::to_string(options.workers), "--servers",
                     std::to_string(options.servers)},
       .environment = around.environment};
+  const std::vector<std::string> tls = cluster::tls_arguments(options.tls);
+  command.arguments.insert(command.arguments.end(), tls.begin(), tls.end());
   TANDEM_ASSIGN(std::vector<Json> rows,
                 run_bench({&command, 1}, "the measurement", std::chrono::minutes(30), signals));
   if (rows.size() != options.bytes.size() * options.transports.size())
@@ -60,7 +63,7 @@ Status play(const BenchPsOptions& options, const Surroundings& around) {
     case BenchPsRole::kMeasures:
       return measure_dense(options, around);
     case BenchPsRole::kServes:
-      return serve_bench(around);
+      return serve_bench(options, around);
     case BenchPsRole::kWorks:
       return work_for_bench(options, around);
     case BenchPsRole::kEchoes:

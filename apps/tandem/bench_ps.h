@@ -34,7 +34,7 @@ Status measure_dense(const BenchPsOptions& options, const Surroundings& around);
 std::string dense_text(const std::vector<nlohmann::ordered_json>& rows);
 
 // What kServes, kWorks and kEchoes do, until they are killed or nobody needs them any more.
-Status serve_bench(const Surroundings& around);
+Status serve_bench(const BenchPsOptions& options, const Surroundings& around);
 Status work_for_bench(const BenchPsOptions& options, const Surroundings& around);
 Status echo_for_bench();
 

@@ -84,6 +84,7 @@ void add_bench_ps(CLI::App& bench, BenchPsSlots& slots, Finish& finish) {
       "ps", "The parameter server: pushes and pulls between processes, and its sparse table");
   const Group dense = add_dense(command, slots.options);
   const Group sparse = add_sparse(command, slots.options);
+  add_tls(command, slots.options.tls);
   command.add_flag("--json", slots.json, "Print an object");
   // Of the processes that this one starts to measure.
   command.add_option("--role", slots.role)

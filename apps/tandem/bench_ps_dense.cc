@@ -13,6 +13,7 @@
 #include "bench_ps.h"
 #include "checks.h"
 #include "cluster/meeting.h"
+#include "cluster/worker_command.h"
 #include "counted.h"
 
 namespace tandem::cli {
@@ -108,8 +109,9 @@ class Bench {
     TANDEM_ASSIGN(token_, cluster::random_token());
     environment_.push_back("TANDEM_TOKEN=" + token_);
     for (std::int64_t i = 0; i < options_.servers; ++i) {
-      TANDEM_ASSIGN(BenchProcess server, BenchProcess::start(fmt::format("server {}", i),
-                                                             {"--role", "server"}, environment_));
+      TANDEM_ASSIGN(BenchProcess server,
+                    BenchProcess::start(fmt::format("server {}", i), with_tls({"--role", "server"}),
+                                        environment_));
       others_.push_back(std::move(server));
     }
     for (BenchProcess& server : others_) {
@@ -175,19 +177,26 @@ class Bench {
   }
 
  private:
+  std::vector<std::string> with_tls(std::vector<std::string> arguments) const {
+    const std::vector<std::string> tls = cluster::tls_arguments(options_.tls);
+    arguments.insert(arguments.end(), tls.begin(), tls.end());
+    return arguments;
+  }
+
   // Once there is a state that they can push to.
   Status start_workers() {
     std::string ports;
     for (const std::int64_t port : options_.ports)
       ports += (ports.empty() ? "" : ",") + std::to_string(port);
     for (std::int64_t rank = 1; rank < options_.workers; ++rank) {
-      TANDEM_ASSIGN(BenchProcess worker,
-                    BenchProcess::start(
-                        fmt::format("worker {}", rank),
-                        {"--role", "worker", "--rank", std::to_string(rank), "--ports", ports,
-                         "--workers", std::to_string(options_.workers), "--transport",
-                         options_.transports[0], "--bytes", std::to_string(options_.bytes[0])},
-                        environment_));
+      TANDEM_ASSIGN(
+          BenchProcess worker,
+          BenchProcess::start(
+              fmt::format("worker {}", rank),
+              with_tls({"--role", "worker", "--rank", std::to_string(rank), "--ports", ports,
+                        "--workers", std::to_string(options_.workers), "--transport",
+                        options_.transports[0], "--bytes", std::to_string(options_.bytes[0])}),
+              environment_));
       others_.push_back(std::move(worker));
     }
     return {};

@@ -74,9 +74,10 @@ std::string BenchProcess::complaint() {
   return fmt::format("{} ended: {}", who_, read_all(child_.errors()));
 }
 
-Status serve_bench(const Surroundings& around) {
+Status serve_bench(const BenchPsOptions& options, const Surroundings& around) {
   ps::ServerConfig config;
   TANDEM_ASSIGN(config.token, token_of(around));
+  TANDEM_ASSIGN(config.tls, net::load_tls(options.tls));
   TANDEM_ASSIGN(const std::unique_ptr<ps::Server> server, ps::Server::create(config));
   print_out(fmt::format("{}\n", server->port()));
   std::fflush(stdout);
@@ -89,6 +90,7 @@ Result<std::unique_ptr<ps::Client>> connect_bench(const BenchPsOptions& options,
   for (const std::int64_t port : options.ports)
     config.servers.push_back({"127.0.0.1", static_cast<std::uint16_t>(port)});
   config.token = token;
+  TANDEM_ASSIGN(config.tls, net::load_tls(options.tls));
   config.worker = static_cast<int>(options.rank);
   config.name = fmt::format("worker {}", options.rank);
   config.sharing = options.transports[0] == "shm" ? ps::Sharing::kWhereItCan : ps::Sharing::kNever;

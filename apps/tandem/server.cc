@@ -32,6 +32,7 @@ Status serve(const ServerOptions& options, const Surroundings& around) {
                  "parameter servers are started by `tandem train`, for a job with "
                  "cluster.strategy = \"ps\"");
   }
+  TANDEM_ASSIGN(config.tls, net::load_tls(options.tls));
   config.log = [](const std::string& text) {
     fmt::print("{}\n", text);
     std::fflush(stdout);

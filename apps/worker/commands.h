@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "group.h"
+#include "net/secret.h"
 #include "train/generate.h"
 #include "train/trainer.h"
 
@@ -21,6 +22,7 @@ struct TrainOptions {
   int control = -1;              // The socket to the node.
   // The node tells the places on the socket; else `group` and `resume` are all there is.
   bool placed_by_node = false;
+  net::TlsFiles tls;  // For parameter servers of a node that uses TLS.
   int number = 0;  // What the node calls this worker; for those who look at the list of processes.
   GroupOptions group;
   train::Rehearsal rehearsal = train::Rehearsal::kNo;

@@ -34,6 +34,9 @@ void add_train(CLI::App& app, Status& status) {
   command->add_option("--resume", options->resume);
   command->add_flag("--placed-by-node", options->placed_by_node);
   command->add_option("--number", options->number);
+  command->add_option("--tls-cert", options->tls.cert_file);
+  command->add_option("--tls-key", options->tls.key_file);
+  command->add_option("--tls-ca", options->tls.ca_file);
   add_group(*command, options->group);
   const CLI::Option* dry_run = command->add_flag("--dry-run");
   command->callback([options, dry_run, &status] {

@@ -8,15 +8,20 @@ namespace tandem::worker {
 
 using std::chrono::milliseconds;
 
+bool NodePlaces::has_waited() {
+  using Clock = std::chrono::steady_clock;
+  constexpr milliseconds kLastWait{5000};
+  if (!stop_) return false;
+  if (!asked_) asked_ = Clock::now();
+  return Clock::now() - *asked_ >= kLastWait;
+}
+
 Result<train::Place> NodePlaces::next(train::Parting parting,
                                       const std::function<void()>& waiting) {
-  // What a worker may alone have is saved by its next group, so it waits for that even when it
-  // shall end; not for long.
-  constexpr milliseconds kLook{50}, kLastWait{5000};
+  constexpr milliseconds kLook{50};
   if (ready_) std::exchange(ready_, nullptr)();
-  for (milliseconds waited{0}; !control_.has_place(); waited += kLook) {
-    if (!stop_) waited = milliseconds(0);
-    if (stop_ && (parting != train::Parting::kBroken || waited >= kLastWait))
+  while (!control_.has_place()) {
+    if (stop_ && (parting != train::Parting::kBroken || has_waited()))
       return Error(Code::kCancelled, "asked to stop while it waited for its place");
     TANDEM_TRY(control_.listen(kLook));
     waiting();
@@ -36,11 +41,12 @@ Result<train::Place> NodePlaces::next(train::Parting parting,
   const bool is_first = place_.generation() == 1;
   join.abandoned = [&, is_first] {
     waiting();
-    return (is_first && stop_) || has_next();
+    return (is_first && stop_) || has_waited() || has_next();
   };
   TANDEM_ASSIGN(collective::Group group, collective::join(join));
   train::ServerPlaces servers;
   servers.token = token_;
+  servers.tls = tls_;
   servers.generation = place_.generation();
   for (const wire::ServerAddress& server : place_.servers())
     servers.endpoints.push_back({server.host(), static_cast<std::uint16_t>(server.port())});

@@ -96,7 +96,8 @@ Status run(const TrainOptions& options, train::Reporter& reporter, std::string& 
       std::chrono::milliseconds(static_cast<std::int64_t>(options.group.patience_s * 500));
   if (options.placed_by_node) {
     Control control(options.control);
-    NodePlaces places(control, token(), stop_asked, take_orders_of_node);
+    TANDEM_ASSIGN(auto tls, net::load_tls(options.tls));
+    NodePlaces places(control, token(), std::move(tls), stop_asked, take_orders_of_node);
     NodeJudge judge(control, reporter);
     return train::train(request, places, judge, reporter, stop_asked, key);
   }

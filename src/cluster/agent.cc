@@ -271,6 +271,7 @@ class Agent final : public NodeListener {
     request.base_directory = start.base_directory();
     request.worker_program = config_.worker_program;
     request.environment = config_.environment;
+    request.tls = config_.security.tls;
     request.kernels = {start.blas_core(), start.aten(), start.onednn()};
     request.limits.start = milliseconds(start.start_ms());
     request.limits.silence = milliseconds(start.silence_ms());

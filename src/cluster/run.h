@@ -16,6 +16,7 @@
 #include "cluster/run_directory.h"
 #include "collective/join.h"
 #include "job/parse.h"
+#include "net/secret.h"
 
 namespace tandem::cluster {
 
@@ -29,6 +30,7 @@ struct RunRequest {
   std::filesystem::path server_program = "/proc/self/exe";  // This one serves, too.
   std::vector<std::string> environment;                     // Ours; the worker's is made from it.
   Kernels kernels;
+  net::TlsFiles tls;  // Between workers and servers; none: in the clear.
   Limits limits;
   std::optional<collective::JoinOptions> place;  // When this run is one rank of many.
   Rehearsal rehearsal = Rehearsal::kNo;

@@ -8,6 +8,12 @@
 
 namespace tandem::cluster {
 
+std::vector<std::string> tls_arguments(const net::TlsFiles& files) {
+  if (files.cert_file.empty()) return {};
+  return {"--tls-cert", files.cert_file.string(), "--tls-key", files.key_file.string(),
+          "--tls-ca",   files.ca_file.string()};
+}
+
 Command worker_command(const RunRequest& request, const RunDirectory& directory) {
   Command command;
   command.program = request.worker_program;
@@ -22,6 +28,8 @@ Command worker_command(const RunRequest& request, const RunDirectory& directory)
   const auto join = std::chrono::duration<double>(request.limits.start) * 0.6;
   command.arguments.insert(command.arguments.end(),
                            {"--join-timeout", fmt::format("{:.3f}", join.count())});
+  const std::vector<std::string> tls = tls_arguments(request.tls);
+  command.arguments.insert(command.arguments.end(), tls.begin(), tls.end());
   if (request.rehearsal == Rehearsal::kDryRun) command.arguments.emplace_back("--dry-run");
   command.environment =
       worker_environment(request.environment, request.kernels, request.parsed.job.train.threads);
@@ -37,6 +45,8 @@ Command server_command(const RunRequest& request, const std::string& address) {
       !error && std::filesystem::exists(named, error) ? named : request.server_program;
   command.arguments = {"server", "--control", std::to_string(kControlDescriptor), "--address",
                        address};
+  const std::vector<std::string> tls = tls_arguments(request.tls);
+  command.arguments.insert(command.arguments.end(), tls.begin(), tls.end());
   command.environment = request.environment;
   return command;
 }

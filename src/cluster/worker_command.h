@@ -7,6 +7,9 @@
 
 namespace tandem::cluster {
 
+// As both programs take them; none for none.
+std::vector<std::string> tls_arguments(const net::TlsFiles& files);
+
 // Without what tells it its place among the others.
 Command worker_command(const RunRequest& request, const RunDirectory& directory);
 

@@ -78,8 +78,8 @@ class Joining {
       }
       server_ = std::move(server).value();
     }
-    TANDEM_ASSIGN(store_,
-                  StoreClient::connect(options_.address, options_.port, options_.token, deadline_));
+    TANDEM_ASSIGN(store_, StoreClient::connect(options_.address, options_.port, options_.token,
+                                               deadline_, options_.abandoned));
     TANDEM_TRY(introduce());
     if (options_.forming.count() > 0) deadline_ = deadline_after(options_.forming);
     const bool one_host = std::all_of(cards_.begin(), cards_.end(), [&](const Card& card) {

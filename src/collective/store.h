@@ -55,9 +55,11 @@ Error group_given_up();
 class StoreClient {
  public:
   // Tries again until the deadline while nobody listens: the server may start later. kDenied when
-  // the server has another token, kVersionMismatch when it speaks another version.
+  // the server has another token, kVersionMismatch when it speaks another version, kPeerLost when
+  // `abandoned`, if there is one, says true meanwhile.
   static Result<std::unique_ptr<StoreClient>> connect(const std::string& host, std::uint16_t port,
-                                                      std::string_view token, Deadline deadline);
+                                                      std::string_view token, Deadline deadline,
+                                                      const Abandoned& abandoned = {});
 
   // Replaces a value that is there. After kTimeout or kPeerLost it is unknown whether it was set.
   Status set(std::string_view key, std::span<const std::byte> value, Deadline deadline);

@@ -35,8 +35,19 @@ bool wait_for(int fd, short events, Deadline deadline) {
   }
 }
 
+// As above; false also when `abandoned`, if there is one, says true meanwhile.
+bool wait_for(int fd, short events, Deadline deadline, const Abandoned& abandoned) {
+  if (!abandoned) return wait_for(fd, events, deadline);
+  for (;;) {
+    const Deadline until = std::min(deadline, deadline_after(kAskAbandoned));
+    if (wait_for(fd, events, until)) return true;
+    if (until == deadline || abandoned()) return false;
+  }
+}
+
 // A connected socket, or the errno of the failure.
-Result<Descriptor> try_connect(const addrinfo& address, Deadline deadline, int& error) {
+Result<Descriptor> try_connect(const addrinfo& address, Deadline deadline,
+                               const Abandoned& abandoned, int& error) {
   Descriptor socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.is_open()) return system_error("cannot make a socket", error = errno);
   error = 0;
@@ -44,7 +55,7 @@ Result<Descriptor> try_connect(const addrinfo& address, Deadline deadline, int& 
   if (error == EINPROGRESS) {
     error = ETIMEDOUT;
     socklen_t size = sizeof error;
-    if (wait_for(socket.get(), POLLOUT, deadline))
+    if (wait_for(socket.get(), POLLOUT, deadline, abandoned))
       ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   }
   if (error != 0) return system_error("connect", error);
@@ -64,8 +75,8 @@ StoreClient::StoreClient(Descriptor socket, std::string where)
 
 Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& host,
                                                           std::uint16_t port,
-                                                          std::string_view token,
-                                                          Deadline deadline) {
+                                                          std::string_view token, Deadline deadline,
+                                                          const Abandoned& abandoned) {
   const std::string where = fmt::format("the store at {}:{}", host, port);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -79,12 +90,13 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& hos
   for (;;) {
     int error = 0;
     for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-      Result<Descriptor> socket = try_connect(*address, deadline, error);
+      Result<Descriptor> socket = try_connect(*address, deadline, abandoned, error);
       if (!socket.ok()) continue;
       std::unique_ptr<StoreClient> client(new StoreClient(std::move(*socket), where));
       TANDEM_TRY(client->greet(token, deadline));
       return client;
     }
+    if (abandoned && abandoned()) return group_given_up();
     if (std::chrono::steady_clock::now() + kRetry >= deadline) {
       return Error(Code::kTimeout,
                    fmt::format("{} cannot be reached: {}; is it running, and does a firewall let "

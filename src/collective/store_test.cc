@@ -185,6 +185,16 @@ TEST(Store, NobodyListeningIsATimeoutThatSaysWhere) {
   EXPECT_NE(client.error().message().find("127.0.0.1:" + std::to_string(port)), std::string::npos);
 }
 
+TEST(Store, WhoeverIsToldToGiveUpWaitsForNoServer) {
+  std::uint16_t port = 0;
+  { port = start()->port(); }
+  int asked = 0;
+  const auto client = StoreClient::connect("127.0.0.1", port, "secret", deadline_after(60s),
+                                           [&] { return ++asked == 3; });
+  ASSERT_FALSE(client.ok());
+  EXPECT_EQ(client.error().code(), Code::kPeerLost);
+}
+
 TEST(Store, ServerThatEndsIsLostToItsClients) {
   auto server = start();
   const auto client = connect(*server);

@@ -54,6 +54,7 @@ Result<ServerLink> ServerLink::connect(const Plan& plan, const ServersConfig& co
       {.servers = config.servers,
        .former = group.rank() == 0 ? config.former : std::vector<net::Endpoint>(),
        .token = config.token,
+       .tls = config.tls,
        .plan = agreed,
        .worker = group.rank(),
        .name = group.membership().name(group.rank()),

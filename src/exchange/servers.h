@@ -13,6 +13,7 @@
 #include "collective/group.h"
 #include "exchange/exchange.h"
 #include "net/address.h"
+#include "net/tls.h"
 #include "optim/optimizer.h"
 #include "ps/arrivals.h"
 
@@ -23,8 +24,9 @@ struct ServersConfig {
   std::vector<net::Endpoint> former = {};  // They leave, and may have what the others need.
   std::size_t replicas = 1;                // Servers that hold each slice.
   std::string token;
-  std::string transport = "auto";  // auto: shared memory where it can be; tcp.
-  std::uint64_t generation = 0;    // Of the workers; larger than any before.
+  std::shared_ptr<const net::Tls> tls = nullptr;  // Null: in the clear.
+  std::string transport = "auto";                 // auto: shared memory where it can be; tcp.
+  std::uint64_t generation = 0;                   // Of the workers; larger than any before.
   // Where the training stands. The servers must have that state, or this worker its optimizer's
   // part of it (`optimizer_steps`) to give them.
   std::int64_t steps_done = 0;

@@ -4,7 +4,8 @@
 // a parameter server holds one for its slice.
 //
 // The state is a few named arrays as long as the parameters, and a step count. Whoever saves
-// state() and steps() and puts them back continues with the same bits. Thread-compatible.
+// state() and steps() and puts them back continues with the same bits. Thread-compatible; update()
+// and update_from() of parts that do not overlap may run side by side.
 #pragma once
 
 #include <cstdint>

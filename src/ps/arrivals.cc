@@ -18,6 +18,10 @@ constexpr std::size_t kPart = 2048;
 
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
+Error refused(const std::string& what) {
+  return Error(Code::kInvalidArgument, "refused a push: " + what);
+}
+
 }  // namespace
 
 Arrivals::Arrivals(DenseSlice& slice, TaskProgress& progress, std::vector<Piece> pieces,
@@ -35,34 +39,38 @@ Arrivals::Arrivals(DenseSlice& slice, TaskProgress& progress, std::vector<Piece>
   for (Worker& worker : workers_) worker.seen.assign(pieces_.size(), kNever);
 }
 
-Status Arrivals::check(const Header& push, int worker) const {
-  const auto wrong = [](const std::string& what) {
-    return Error(Code::kInvalidArgument, "refused a push: " + what);
-  };
+Status Arrivals::check_shape(const Header& push, int worker) const {
   if (worker < 0 || std::cmp_greater_equal(worker, workers_.size()))
-    return wrong(fmt::format("there is no worker {}", worker));
+    return refused(fmt::format("there is no worker {}", worker));
   if (!progress_.has(push.step))
-    return wrong(fmt::format("task {} does not belong to the stretch after step {}", push.step,
-                             progress_.from()));
-  const Worker& known = workers_[static_cast<std::size_t>(worker)];
-  const std::uint64_t due = known.task == push.step ? known.next : 0;
-  if (push.place >= pieces_.size() || push.place != due) {
-    return wrong(fmt::format("piece {} of task {} where piece {} of {} is due", push.place,
-                             push.step, due, pieces_.size()));
-  }
-  if (collects() && push.step / lanes_ > progress_.open_step())
-    return wrong(
-        fmt::format("task {} before step {} is closed", push.step, push.step / lanes_ - 1));
-  if (const std::size_t applied = progress_.applied(push.step); !collects() && push.place > applied)
-    return wrong(
-        fmt::format("piece {} of task {} before piece {}", push.place, push.step, applied));
+    return refused(fmt::format("task {} does not belong to the stretch after step {}", push.step,
+                               progress_.from()));
+  if (push.place >= pieces_.size())
+    return refused(fmt::format("piece {} of {}", push.place, pieces_.size()));
   const Piece& piece = pieces_[push.place];
   if (push.bytes != (piece.end - piece.begin) * sizeof(float)) {
-    return wrong(fmt::format("piece {} has {} floats, and {} bytes came", push.place,
-                             piece.end - piece.begin, push.bytes));
+    return refused(fmt::format("piece {} has {} floats, and {} bytes came", push.place,
+                               piece.end - piece.begin, push.bytes));
   }
   if (!std::isfinite(push.number) || push.number < 0)
-    return wrong(fmt::format("learning rate {}", push.number));
+    return refused(fmt::format("learning rate {}", push.number));
+  return {};
+}
+
+Status Arrivals::check(const Header& push, int worker) const {
+  TANDEM_TRY(check_shape(push, worker));
+  const Worker& known = workers_[static_cast<std::size_t>(worker)];
+  const std::uint64_t due = known.task == push.step ? known.next : 0;
+  if (push.place != due) {
+    return refused(fmt::format("piece {} of task {} where piece {} of {} is due", push.place,
+                               push.step, due, pieces_.size()));
+  }
+  if (collects() && push.step / lanes_ > progress_.open_step())
+    return refused(
+        fmt::format("task {} before step {} is closed", push.step, push.step / lanes_ - 1));
+  if (const std::size_t applied = progress_.applied(push.step); !collects() && push.place > applied)
+    return refused(
+        fmt::format("piece {} of task {} before piece {}", push.place, push.step, applied));
   return {};
 }
 
@@ -178,6 +186,12 @@ std::span<const float> Arrivals::answer(std::size_t piece, int worker) {
   std::copy(now.begin(), now.end(), copy.begin());
   workers_[static_cast<std::size_t>(worker)].seen[piece] = updates_[piece];
   return copy;
+}
+
+void Arrivals::note_answer(std::size_t piece, int worker) {
+  // What it was is compared with later only then.
+  if (rule_.compensation > 0) (void)answer(piece, worker);
+  workers_[static_cast<std::size_t>(worker)].seen[piece] = updates_[piece];
 }
 
 }  // namespace tandem::ps

@@ -46,7 +46,9 @@ class Arrivals {
 
   const std::vector<Piece>& pieces() const { return pieces_; }
 
-  // Whether this push of `worker` may come now. kInvalidArgument says why not.
+  // Whether there can be such a push at all. kInvalidArgument says why not.
+  Status check_shape(const Header& push, int worker) const;
+  // Whether this push of `worker` may come now; the same.
   Status check(const Header& push, int worker) const;
   // Applies it, unless that was done before. kDiverged, changing nothing, when a gradient is not a
   // finite number. REQUIRES: check() said yes.
@@ -56,6 +58,8 @@ class Arrivals {
   Result<optim::Updated> close(std::int64_t step, std::span<const std::int64_t> lanes);
   // What the piece is now. Stays as it is until the worker's next push or answer of the piece.
   std::span<const float> answer(std::size_t piece, int worker);
+  // Another gives that answer: at a copy, which does what it does in the same order.
+  void note_answer(std::size_t piece, int worker);
 
  private:
   struct Worker {

@@ -1,6 +1,8 @@
 // Workers that do not wait for each other, on real sockets and shared memory.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <latch>
 #include <mutex>
 #include <thread>
@@ -17,8 +19,9 @@ using std::chrono::seconds;
 constexpr std::size_t kParameters = 50'000;
 constexpr std::int64_t kLanes = 3;
 
-Plan async_plan(std::int64_t workers, std::uint64_t generation) {
+Plan async_plan(std::int64_t workers, std::uint64_t generation, std::size_t replicas) {
   Plan plan;
+  plan.replicas = replicas;
   plan.generation = generation;
   plan.parameters = plan.floats = kParameters;
   plan.buckets = {{30'000, kParameters}, {0, 30'000}, {kParameters, kParameters}};
@@ -55,11 +58,25 @@ struct Outcome {
 // parameter.
 class Generation {
  public:
-  Generation(const TestServers& servers, Sharing sharing, int workers, std::uint64_t number)
-      : servers_(servers),
+  Generation(const TestServers& servers, Sharing sharing, int workers, std::uint64_t number,
+             std::size_t replicas = 1)
+      : servers_(servers.endpoints()),
+        token_(servers.token()),
         sharing_(sharing),
         workers_(workers),
-        plan_(async_plan(workers, number)) {}
+        plan_(async_plan(workers, number, replicas)) {}
+
+  void use_only(std::size_t servers) { servers_.resize(servers); }
+  // By the last one.
+  void replace_server(std::size_t seat) {
+    servers_[seat] = servers_.back();
+    servers_.pop_back();
+  }
+  void set_rule(const AsyncRule& rule, double momentum) {
+    plan_.async = rule;
+    plan_.optimizer.momentum = momentum;
+  }
+  void set_quorum(std::int64_t lanes) { quorum_ = lanes; }
 
   // From step `from` on, with a new state of zeros where that is wanted.
   Outcome run(std::int64_t from, std::int64_t to, bool loads, const Death& death = {},
@@ -67,6 +84,7 @@ class Generation {
     std::latch prepared(workers_), ended(workers_);
     std::mutex mutex;
     Outcome outcome;
+    has_died_ = death.worker < 0;
     std::vector<std::jthread> threads;
     for (int worker = 0; worker < workers_; ++worker) {
       threads.emplace_back([&, worker] {
@@ -75,6 +93,7 @@ class Generation {
         if (worker == 0 && client.ok()) prepare(**client, from, to, loads, staleness);
         prepared.arrive_and_wait();
         Result<TaskGiven> last = work(**client, worker, death);
+        if (worker == death.worker) has_died_ = true;
         std::vector<float> values;
         if (last.ok() && last->end && (*client)->pull(deadline_after(seconds(20))).ok())
           values = all_results(**client);
@@ -96,8 +115,8 @@ class Generation {
 
  private:
   Result<std::unique_ptr<Client>> connect(int worker) {
-    return Client::connect({.servers = servers_.endpoints(),
-                            .token = servers_.token(),
+    return Client::connect({.servers = servers_,
+                            .token = token_,
                             .plan = plan_,
                             .worker = worker,
                             .name = "worker " + std::to_string(worker),
@@ -105,14 +124,20 @@ class Generation {
                            deadline_after(seconds(20)));
   }
 
-  static void prepare(Client& client, std::int64_t from, std::int64_t to, bool loads,
-                      std::optional<std::int64_t> staleness) {
-    std::vector<float> zeros(kParameters);
-    EXPECT_TRUE(loads || client.all_have(from));
-    const Status ready = loads ? client.load(from, {zeros}, deadline_after(seconds(20)))
-                               : client.use(from, deadline_after(seconds(20)));
+  void prepare(Client& client, std::int64_t from, std::int64_t to, bool loads,
+               std::optional<std::int64_t> staleness) const {
+    std::vector<float> zeros(kParameters), momentum(kParameters);
+    Arrays arrays{zeros};
+    if (plan_.optimizer.momentum > 0) arrays.emplace_back(momentum);
+    const Deadline deadline = deadline_after(seconds(20));
+    EXPECT_TRUE(loads || client.can_fetch(from));
+    const Status ready = loads                   ? client.load(from, arrays, deadline)
+                         : client.all_have(from) ? client.use(from, deadline)
+                                                 : client.restore(from, arrays, deadline);
     EXPECT_TRUE(ready.ok()) << ready.error().message();
-    EXPECT_TRUE(client.begin_stretch({from, to, staleness}, deadline_after(seconds(20))).ok());
+    const Status equal = client.compare_copies(from, deadline);
+    EXPECT_TRUE(equal.ok()) << equal.error().message();
+    EXPECT_TRUE(client.begin_stretch({from, to, staleness, quorum_}, deadline).ok());
   }
 
   Result<TaskGiven> work(Client& client, int worker, const Death& death) {
@@ -122,9 +147,14 @@ class Generation {
       TANDEM_ASSIGN(TaskGiven given, client.next_task(done, deadline_after(seconds(20))));
       if (given.end) return given;
       if (given.pull) TANDEM_TRY(client.pull(deadline_after(seconds(20))));
+      // Or they had done it all, perhaps, before the one that is to die got so far.
+      const Deadline patience = deadline_after(seconds(20));
+      while (worker != death.worker && tasks > 0 && !has_died_ &&
+             std::chrono::steady_clock::now() < patience)
+        std::this_thread::yield();
       const std::span<float> gradient = client.partial(0);
       std::fill(gradient.begin(), gradient.end(), 1.0F);
-      client.begin(given.task, 1);
+      client.begin(given.task, 1, 2);
       const bool dies = worker == death.worker && tasks == death.tasks;
       for (std::size_t bucket = 0; bucket < plan_.buckets.size(); ++bucket) {
         if (dies && bucket == death.buckets) return Error(Code::kCancelled, "dies");
@@ -135,10 +165,13 @@ class Generation {
     }
   }
 
-  const TestServers& servers_;
+  std::vector<net::Endpoint> servers_;
+  const std::string token_;
   const Sharing sharing_;
   const int workers_;
-  const Plan plan_;
+  Plan plan_;
+  std::int64_t quorum_ = 0;
+  std::atomic<bool> has_died_ = false;
 };
 
 class AsyncServers : public testing::TestWithParam<Sharing> {};
@@ -185,6 +218,71 @@ TEST_P(AsyncServers, GoBackToAStateThatIsLoaded) {
   EXPECT_EQ(outcome.ended, 0);
   outcome = Generation(servers, GetParam(), 3, 2).run(2, 30, /*loads=*/true);
   EXPECT_EQ(outcome.values, std::vector<float>(kParameters, -28.0F * kLanes));
+}
+
+// With momentum and what depends on how old a gradient is, the order of pushes decides the bits.
+TEST_P(AsyncServers, CopiesHaveTheSameBitsWhateverTheOrderOfPushes) {
+  TestServers servers(3);
+  for (std::uint64_t stretch = 0; stretch < 3; ++stretch) {
+    Generation generation(servers, GetParam(), 3, stretch + 1, 2 + stretch % 2);
+    generation.set_rule({.stale_lr = StaleRate::kLowered, .compensation = 0.01}, 0.5);
+    const auto from = static_cast<std::int64_t>(10 * stretch);
+    const Outcome outcome = generation.run(from, from + 10, /*loads=*/stretch == 0, {},
+                                           stretch == 1 ? std::optional(1) : std::nullopt);
+    EXPECT_EQ(outcome.ended, 3);
+  }
+  // Compares all copies when it begins.
+  Generation last(servers, GetParam(), 1, 4, 3);
+  last.set_rule({}, 0.5);
+  EXPECT_EQ(last.run(30, 30, /*loads=*/false).ended, 1);
+}
+
+TEST_P(AsyncServers, GoOnWhereTheyWereWhenOneOfTwoCopiesIsLost) {
+  for (const std::size_t lost : {0, 1, 2}) {
+    TestServers servers(3);
+    Outcome outcome =
+        Generation(servers, GetParam(), 3, 1, 2).run(5, 30, /*loads=*/true, {1, 4, lost});
+    EXPECT_EQ(outcome.ended, 0);
+    servers.stop(lost);
+    servers.start();
+    Generation next(servers, GetParam(), 3, 2, 2);
+    next.replace_server(lost);
+    outcome = next.run(5, 30, /*loads=*/false);
+    EXPECT_EQ(outcome.ended, 3);
+    EXPECT_EQ(outcome.values, std::vector<float>(kParameters, -25.0F * kLanes));
+  }
+}
+
+TEST_P(AsyncServers, ServersJoinBetweenStretches) {
+  TestServers servers(3);
+  for (std::uint64_t stretch = 0; stretch < 3; ++stretch) {
+    // What the two had when they were alone is of no use any more.
+    Generation generation(servers, GetParam(), 2, 2 * stretch + 1, 2);
+    if (stretch != 1) generation.use_only(2);
+    const auto from = static_cast<std::int64_t>(10 * stretch);
+    Outcome outcome = generation.run(from, from + 10, /*loads=*/stretch == 0, {1, 3, 2});
+    EXPECT_EQ(outcome.ended, 0);
+    Generation next(servers, GetParam(), 2, 2 * stretch + 2, 2);
+    if (stretch != 1) next.use_only(2);
+    outcome = next.run(from, from + 10, /*loads=*/false);
+    EXPECT_EQ(outcome.ended, 2);
+    const auto tasks = static_cast<float>((from + 10) * kLanes);
+    EXPECT_EQ(outcome.values, std::vector<float>(kParameters, -tasks));
+  }
+}
+
+TEST_P(AsyncServers, AQuorumIsAppliedAtAllCopies) {
+  TestServers servers(3);
+  Generation generation(servers, GetParam(), 3, 1, 2);
+  generation.set_rule({.applying = Applying::kWhenClosed}, 0);
+  generation.set_quorum(2);
+  const Outcome outcome = generation.run(0, 20, /*loads=*/true);
+  EXPECT_EQ(outcome.ended, 3);
+  EXPECT_EQ(outcome.values, std::vector<float>(kParameters, -20.0F));
+  Generation next(servers, GetParam(), 2, 2, 2);
+  next.set_rule({.applying = Applying::kWhenClosed}, 0);
+  next.set_quorum(2);
+  EXPECT_EQ(next.run(20, 22, /*loads=*/false).values, std::vector<float>(kParameters, -22.0F));
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, AsyncServers,

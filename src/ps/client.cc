@@ -8,7 +8,6 @@
 #include <array>
 #include <bit>
 #include <iterator>
-#include <set>
 
 #include "base/check.h"
 #include "collective/host.h"
@@ -34,7 +33,10 @@ std::size_t pages(std::size_t bytes) {
 }  // namespace
 
 Client::Client(ClientConfig config)
-    : config_(std::move(config)), now_(config_.plan, config_.servers.size()) {}
+    : config_(std::move(config)),
+      now_(config_.plan, config_.servers.size()),
+      passes_on_(config_.plan.replicas > 1 && config_.plan.async &&
+                 config_.plan.async->applying == Applying::kAtOnce) {}
 
 Client::~Client() = default;
 
@@ -73,13 +75,14 @@ Status Client::open(Deadline deadline) {
   for (std::size_t i = 0; i < present_; ++i) {
     const SliceCopy which{i % count, i / count};
     const net::Endpoint& endpoint = config_.servers[which.server(count)];
-    auto socket = connect_to(endpoint, config_.token, deadline);
+    auto socket = connect_to(endpoint, config_.token, config_.tls, deadline);
     if (!socket.ok()) {
       return std::move(socket).error().within(
           fmt::format("reach server {} at {}", which.server(count), net::to_string(endpoint)));
     }
     servers_.push_back(
         std::make_unique<ServerEnd>(now_, which, std::move(socket).value(), endpoint));
+    if (passes_on_ && i >= count) servers_[i]->follow(*servers_[which.slice]);
     wire::PsBegin begin;
     *begin.mutable_plan() = to_wire(config_.plan, which, count);
     begin.set_worker(config_.worker);
@@ -106,7 +109,7 @@ Status Client::open(Deadline deadline) {
 
 Status Client::open_former(Deadline deadline) {
   for (const net::Endpoint& endpoint : config_.former) {
-    auto socket = connect_to(endpoint, config_.token, deadline);
+    auto socket = connect_to(endpoint, config_.token, config_.tls, deadline);
     if (!socket.ok()) {
       return std::move(socket).error().within(
           fmt::format("reach a server that leaves, at {}", net::to_string(endpoint)));
@@ -119,41 +122,6 @@ Status Client::open_former(Deadline deadline) {
     servers_.back()->connection().send_text({.kind = Kind::kBegin}, begin.SerializeAsString());
   }
   return {};
-}
-
-bool Client::all_have(std::int64_t step) const {
-  return std::all_of(servers_.begin(), servers_.end(), [&](const auto& server) {
-    return server->is_idle() || server->has_slice(step);
-  });
-}
-
-// Each time the part that reaches farthest: those of an earlier cut overlap others.
-std::optional<std::vector<Client::Source>> Client::sources(std::int64_t step, Bucket range) const {
-  std::vector<Source> all, chosen;
-  for (const auto& server : servers_) {
-    if (has_own_slices_) {
-      all.push_back({server.get(), server->slice()});
-    } else {
-      for (const Bucket& part : server->held(step)) all.push_back({server.get(), part});
-    }
-  }
-  range.end = std::min(range.end, config_.plan.parameters);
-  while (range.begin < range.end) {
-    const Source* best = nullptr;
-    for (const Source& each : all) {
-      if (each.part.begin <= range.begin && each.part.end > range.begin &&
-          (best == nullptr || each.part.end > best->part.end))
-        best = &each;
-    }
-    if (best == nullptr) return std::nullopt;
-    chosen.push_back({best->server, {range.begin, std::min(range.end, best->part.end)}});
-    range.begin = chosen.back().part.end;
-  }
-  return chosen;
-}
-
-bool Client::can_fetch(std::int64_t step) const {
-  return sources(step, {0, config_.plan.parameters}).has_value();
 }
 
 Status Client::fetch(std::int64_t step, const Arrays& into, Deadline deadline) {
@@ -201,76 +169,6 @@ Status Client::await_fetched(Deadline deadline) {
       "fetch the state", deadline);
 }
 
-void Client::load_into(ServerEnd& server, std::int64_t step, const Arrays& from) {
-  const Bucket& slice = server.slice();
-  const std::size_t end = std::clamp(config_.plan.parameters, slice.begin, slice.end);
-  const std::size_t first = std::min(slice.begin, config_.plan.parameters);
-  for (std::size_t array = 0; array < from.size(); ++array) {
-    server.load(step, static_cast<std::uint32_t>(array), slice.begin,
-                from[array].subspan(first, end - slice.begin));
-  }
-}
-
-Status Client::load(std::int64_t step, const Arrays& from, Deadline deadline) {
-  goes_on_ = false;
-  for (auto& server : servers_) {
-    if (!server->is_idle()) load_into(*server, step, from);
-  }
-  return use(step, deadline);
-}
-
-Status Client::restore(std::int64_t step, const Arrays& through, Deadline deadline) {
-  std::vector<ServerEnd*> missing;
-  std::vector<Bucket> ranges;
-  std::set<std::size_t> fetched;
-  for (const auto& server : servers_) {
-    if (server->is_idle() || server->has_slice(step)) continue;
-    missing.push_back(server.get());
-    if (fetched.insert(server->slice_number()).second) ranges.push_back(server->slice());
-  }
-  TANDEM_TRY(fetch(step, ranges, through, deadline));
-  for (ServerEnd* const server : missing) load_into(*server, step, through);
-  return use(step, deadline);
-}
-
-Status Client::use(std::int64_t step, Deadline deadline) {
-  has_own_slices_ = true;
-  servers_.resize(present_);
-  for (auto& server : servers_) {
-    if (!server->is_idle()) server->use(step);
-  }
-  return await(
-      [&] {
-        return std::all_of(servers_.begin(), servers_.end(),
-                           [&](const auto& server) { return server->is_using(step); });
-      },
-      "go on from a state", deadline);
-}
-
-Status Client::compare_copies(std::int64_t step, Deadline deadline) {
-  if (config_.plan.replicas == 1) return {};
-  for (auto& server : servers_) {
-    if (!server->is_idle()) server->ask_checksum(step);
-  }
-  TANDEM_TRY(await(
-      [&] {
-        return std::all_of(servers_.begin(), servers_.end(), [](const auto& server) {
-          return server->is_idle() || !server->checksum().empty();
-        });
-      },
-      "give their checksums", deadline));
-  for (std::size_t i = config_.servers.size(); i < servers_.size(); ++i) {
-    const ServerEnd& first = *servers_[i % config_.servers.size()];
-    if (servers_[i]->checksum() == first.checksum()) continue;
-    return Error(Code::kCorrupt,
-                 fmt::format("{} and {} hold different states of slice {} after step {} ({} and "
-                             "{}): memory of one of them is damaged",
-                             first.name(), servers_[i]->name(), first.slice_number(), step,
-                             first.checksum(), servers_[i]->checksum()));
-  }
-  return {};
-}
-
 Status Client::pull_rows(std::int64_t steps_done, std::span<const RowLists> rows,
                          std::span<float> parameters, Deadline deadline) {
   const std::size_t tables = config_.plan.tables.size();
@@ -310,6 +208,9 @@ void Client::begin(std::int64_t steps_done, double lr, std::uint64_t samples) {
 
 Status Client::ready(std::size_t count) {
   now_.buckets_ready += count;
+  // Whoever was answered by a first holder must pass that on at once: others wait for it. So
+  // nothing is pushed before there is nothing else to do than that.
+  if (passes_on_ && now_.buckets_ready < config_.plan.buckets.size()) return {};
   for (auto& server : servers_) TANDEM_TRY(server->push_ready());
   TANDEM_ASSIGN([[maybe_unused]] const bool moved, turn_all());
   return {};
@@ -366,6 +267,9 @@ Result<bool> Client::turn_all() {
     moved |= turned;
   }
   if (moved) TANDEM_TRY(answer_norms());
+  if (moved && passes_on_) {
+    for (auto& server : servers_) TANDEM_TRY(server->pass_on());
+  }
   return moved;
 }
 

@@ -20,6 +20,7 @@
 #include "collective/engine.h"
 #include "collective/membership.h"
 #include "net/address.h"
+#include "net/tls.h"
 #include "ps/plan.h"
 #include "ps/server_end.h"
 
@@ -35,6 +36,7 @@ struct ClientConfig {
   // calls restore().
   std::vector<net::Endpoint> former = {};
   std::string token;
+  std::shared_ptr<const net::Tls> tls = nullptr;  // Null: in the clear.
   Plan plan;
   int worker = 0;    // Our rank.
   std::string name;  // What messages call us: "worker 2 (pid 71 on node-b)".
@@ -75,9 +77,11 @@ class Client {
   static Result<std::unique_ptr<Client>> connect(ClientConfig config, Deadline deadline);
   ~Client();
 
-  // Whether every server has the state after `step` of the slices that are now its own.
+  // Whether every server has the state after `step` of the slices that are now its own; or all of
+  // them are equally far in the stretch of tasks after it.
   bool all_have(std::int64_t step) const;
-  // Whether the servers together have the state after `step`, of whatever slices.
+  // Whether the servers together have the state after `step`, of whatever slices, or one of each
+  // slice that is in the midst of the stretch of tasks after it.
   bool can_fetch(std::int64_t step) const;
   // Takes the state after `step` from the servers. Arrays are whole vectors of parameters; empty
   // ones are left out.
@@ -85,7 +89,8 @@ class Client {
   // Gives it to them, whatever they have.
   Status load(std::int64_t step, const Arrays& from, Deadline deadline);
   // Gives those that lack it what others have, and leaves the others as they are: should this
-  // worker die on the way, nothing is lost. `through` holds what was moved.
+  // worker die on the way, nothing is lost. `through` holds what was moved. In the midst of a
+  // stretch of tasks those that are behind get what the furthest of their slice has.
   // REQUIRES: can_fetch(step).
   Status restore(std::int64_t step, const Arrays& through, Deadline deadline);
   // The servers go on from it. One worker calls these five, before any worker pushes.
@@ -142,6 +147,11 @@ class Client {
 
   explicit Client(ClientConfig config);
 
+  ServerEnd& furthest(std::size_t slice, std::int64_t step) const;
+  bool is_complete(const ServerEnd& server, std::int64_t step) const;
+  Status bring_level(const std::vector<ServerEnd*>& behind, std::int64_t step, std::size_t arrays,
+                     Deadline deadline);
+
   Status make_memory();
   Status await_fetched(Deadline deadline);
   Status open(Deadline deadline);
@@ -163,6 +173,7 @@ class Client {
   std::vector<std::unique_ptr<ServerEnd>> servers_;
   std::size_t present_ = 0;  // Without former ones.
 
+  const bool passes_on_;  // Copies follow the first holder of their slice (ps/event_order.h).
   bool has_own_slices_ = false;  // The servers hold the slices of this generation.
   bool scaled_ = false;          // The norm of the step was answered.
   bool goes_on_ = true;  // With what the servers said that they have, and nothing was loaded.

@@ -20,23 +20,24 @@ Status Client::begin_stretch(const StretchPlan& plan, Deadline deadline) {
   if (std::exchange(goes_on_, false)) {
     std::int64_t below = stretch.to() * lanes, begun = 0;
     std::map<std::int64_t, std::size_t> done;
-    std::size_t busy = 0;
-    for (const auto& server : servers_) {
-      if (server->is_idle()) continue;
-      ++busy;
-      below = std::min(below, server->begun()->done_below());
-      begun = std::max(begun, server->begun()->begun_below());
+    std::vector<const wire::PsProgress*> slices;
+    for (std::size_t slice = 0; slice < config_.servers.size(); ++slice) {
+      // Others that hold it have got what the furthest has.
+      const ServerEnd& server = furthest(slice, from);
+      if (server.is_idle()) continue;
+      slices.push_back(&server.begun()->progress());
+      below = std::min(below, slices.back()->done_below());
+      begun = std::max(begun, slices.back()->begun_below());
     }
     below = std::max(below, from * lanes);
-    for (const auto& server : servers_) {
-      if (server->is_idle()) continue;
-      for (std::int64_t task = below; task < server->begun()->done_below(); ++task) ++done[task];
-      for (const std::int64_t task : server->begun()->done()) ++done[task];
+    for (const wire::PsProgress* const progress : slices) {
+      for (std::int64_t task = below; task < progress->done_below(); ++task) ++done[task];
+      for (const std::int64_t task : progress->done()) ++done[task];
     }
     stretch.set_done_below(below);
     stretch.set_begun_below(begun);
-    for (const auto& [task, servers] : done) {
-      if (servers == busy) stretch.add_done(task);
+    for (const auto& [task, times] : done) {
+      if (times == slices.size()) stretch.add_done(task);
     }
   }
   ServerEnd& dispenser = *servers_[config_.servers.size() - 1];
@@ -64,17 +65,26 @@ Result<TaskGiven> Client::next_task(const TaskDone& done, Deadline deadline) {
             "hand out a task", deadline));
   TaskGiven given;
   const auto tell = [&](const wire::PsClosed& closed) {
+    if (closed.lanes_size() == 0) return;
     for (auto& server : servers_) {
       if (!server->is_idle())
         server->connection().send_text({.kind = Kind::kClose}, closed.SerializeAsString());
     }
   };
+  // Should the server that hands out tasks die, those that have copies of its slice go on counting.
+  const auto keep = [&](const wire::PsTally& tally) {
+    const std::size_t count = config_.servers.size();
+    for (std::size_t i = 2 * count - 1; i < servers_.size(); i += count)
+      servers_[i]->connection().send_text({.kind = Kind::kTally}, tally.SerializeAsString());
+  };
   if (const wire::PsStretchEnd* const end = dispenser.stretch_end()) {
-    if (end->has_closed()) tell(end->closed());
+    keep(end->tally());
+    tell(end->closed());
     given.end = *end;
     return given;
   }
-  if (dispenser.closed().lanes_size() > 0) tell(dispenser.closed());
+  keep(dispenser.news().tally());
+  tell(dispenser.news().closed());
   const Header& task = *dispenser.task();
   given.task = task.step;
   given.pull = (task.code & kPullFirst) != 0;

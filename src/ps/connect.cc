@@ -9,14 +9,13 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <thread>
 
-#include "net/greeter.h"
-#include "ps/server.h"
+#include "base/descriptor.h"
+#include "ps/greeting.h"
 
 namespace tandem::ps {
 namespace {
@@ -55,36 +54,24 @@ Result<Descriptor> connect_once(const addrinfo& address, Deadline deadline) {
   return socket;
 }
 
-Status receive(int socket, std::span<char> into, Deadline deadline) {
-  while (!into.empty()) {
-    TANDEM_TRY(await(socket, POLLIN, deadline, "greet the server"));
-    const ssize_t got = ::recv(socket, into.data(), into.size(), 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (got < 0) return system_error("greet the server", errno);
-    if (got == 0) return Error(Code::kPeerLost, "the server ended the greeting");
-    into = into.subspan(static_cast<std::size_t>(got));
-  }
-  return {};
-}
-
-Status greet(int socket, const std::string& token, Deadline deadline) {
-  TANDEM_ASSIGN(net::Greeter greeter, net::Greeter::create(net::Role::kConnects, secret_of(token)));
-  std::array<char, net::kHelloBytes> message;
-  for (net::Greeter::Turn turn = greeter.begin();;
-       turn = greeter.take({message.data(), message.size()})) {
-    // A few bytes on a fresh connection always fit.
-    if (!turn.send.empty() &&
-        ::send(socket, turn.send.data(), turn.send.size(), MSG_NOSIGNAL) != std::ssize(turn.send))
-      return system_error("greet the server", errno);
-    if (turn.end) return turn.end->ok() ? Status() : Status(turn.end->error());
-    TANDEM_TRY(receive(socket, message, deadline));
+Status greet(net::SecureSocket& socket, const std::string& token, Deadline deadline) {
+  TANDEM_ASSIGN(Greeting greeting, Greeting::create(net::Role::kConnects, secret_of(token)));
+  for (;;) {
+    auto moved = greeting.turn(socket);
+    if (!moved.ok()) return std::move(moved).error().within("greet the server");
+    if (greeting.is_done()) return {};
+    if (*moved) continue;
+    TANDEM_TRY(socket.flush());
+    const short events = socket.has_unsent() ? POLLIN | POLLOUT : POLLIN;
+    TANDEM_TRY(await(socket.fd(), events, deadline, "greet the server"));
   }
 }
 
 }  // namespace
 
-Result<Descriptor> connect_to(const net::Endpoint& endpoint, const std::string& token,
-                              Deadline deadline) {
+Result<net::SecureSocket> connect_to(const net::Endpoint& endpoint, const std::string& token,
+                                     const std::shared_ptr<const net::Tls>& tls,
+                                     Deadline deadline) {
   // It served when its address was given away: one that refuses for so long is gone.
   constexpr milliseconds kPause{20}, kRefusing{1000};
   const Deadline last_try = std::min(deadline, collective::deadline_after(kRefusing));
@@ -102,12 +89,15 @@ Result<Descriptor> connect_to(const net::Endpoint& endpoint, const std::string& 
   for (;;) {
     std::string why;
     for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
-      auto socket = connect_once(*each, deadline);
-      if (socket.ok()) {
-        TANDEM_TRY(greet(socket->get(), token, deadline));
+      auto connected = connect_once(*each, deadline);
+      if (connected.ok()) {
+        TANDEM_ASSIGN(
+            net::SecureSocket socket,
+            net::SecureSocket::create(std::move(connected).value(), net::Role::kConnects, tls));
+        TANDEM_TRY(greet(socket, token, deadline));
         return socket;
       }
-      why = socket.error().message();
+      why = connected.error().message();
     }
     if (left_ms(last_try) == 0) return Error(Code::kPeerLost, why);
     std::this_thread::sleep_for(kPause);

@@ -1,11 +1,9 @@
 #include "ps/connection.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 namespace tandem::ps {
@@ -30,10 +28,11 @@ bool is_hot(Kind kind) {
 
 }  // namespace
 
-Connection::Connection(Descriptor socket, std::string peer)
+Connection::Connection(net::SecureSocket socket, std::string peer)
     : socket_(std::move(socket)), peer_(std::move(peer)) {}
 
-void Connection::send(const Header& header, std::span<const std::byte> payload) {
+void Connection::send(const Header& header, std::span<const std::byte> payload,
+                      std::shared_ptr<const void> owner) {
   Header full = header;
   full.bytes = payload.size();
   if (is_hot(header.kind) && shared_ && (payload.empty() || is_own(payload))) {
@@ -44,7 +43,7 @@ void Connection::send(const Header& header, std::span<const std::byte> payload) 
     write_ring();
     return;
   }
-  queue_.push_back({encode(full), payload, {}});
+  queue_.push_back({encode(full), payload, {}, std::move(owner)});
 }
 
 void Connection::send_text(Header header, std::string payload) {
@@ -127,7 +126,11 @@ Result<bool> Connection::flush() {
 }
 
 Result<bool> Connection::send_some() {
-  if (queue_.empty()) return false;
+  if (queue_.empty()) {
+    auto flushed = socket_.flush();
+    if (!flushed.ok()) return std::move(flushed).error().within("send to " + peer_);
+    return flushed;
+  }
   std::array<iovec, kGather> parts;
   std::size_t count = 0, bytes = 0;
   std::size_t skip = sent_of_first_;
@@ -142,16 +145,10 @@ Result<bool> Connection::send_some() {
     add(queue_[i].header);
     add(queue_[i].payload());
   }
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = count;
-  ssize_t sent = 0;
-  do {
-    sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  } while (sent < 0 && errno == EINTR);
-  if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-  if (sent < 0) return lost("send to", errno);
-  sent_of_first_ += static_cast<std::size_t>(sent);
+  auto sent = socket_.send(std::span(parts).first(count));
+  if (!sent.ok()) return std::move(sent).error().within("send to " + peer_);
+  if (*sent == 0) return false;
+  sent_of_first_ += *sent;
   while (!queue_.empty()) {
     const std::size_t payload = queue_.front().payload().size();
     if (sent_of_first_ < kHeaderBytes + payload) break;
@@ -169,17 +166,10 @@ Result<std::size_t> Connection::receive_some(Receiver& receiver) {
   const std::span<std::byte> rest = std::span(input_).subspan(input_end_);
   std::array<iovec, 2> parts = {iovec{missing.data(), missing.size()},
                                 iovec{rest.data(), rest.size()}};
-  msghdr message{};
-  message.msg_iov = missing.empty() ? &parts[1] : parts.data();
-  message.msg_iovlen = missing.empty() ? 1 : 2;
-  ssize_t got = 0;
-  do {
-    got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
-  } while (got < 0 && errno == EINTR);
-  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::size_t{0};
-  if (got < 0) return lost("receive from", errno);
-  if (got == 0) return Error(Code::kPeerLost, fmt::format("{} closed the connection", peer_));
-  const auto bytes = static_cast<std::size_t>(got);
+  auto got = socket_.receive(missing.empty() ? std::span(parts).subspan(1) : std::span(parts));
+  if (!got.ok()) return std::move(got).error().within("receive from " + peer_);
+  if (*got == 0) return std::size_t{0};
+  const std::size_t bytes = *got;
   const std::size_t direct = std::min(bytes, missing.size());
   received_of_payload_ += direct;
   input_end_ += bytes - direct;
@@ -227,11 +217,6 @@ Status Connection::take(Receiver& receiver) {
     input_begin_ = 0;
   }
   return {};
-}
-
-Error Connection::lost(const char* doing, int error) const {
-  Error system = system_error(fmt::format("{} {}", doing, peer_), error);
-  return Error(Code::kPeerLost, system.message());
 }
 
 }  // namespace tandem::ps

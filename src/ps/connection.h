@@ -1,5 +1,6 @@
-// One end of a connection between a worker and a parameter server: messages on a socket, and, once
-// both ends share memory, pushes and results in rings whose payload stays where it lies.
+// One end of a connection between a worker and a parameter server: messages on a socket, which may
+// be inside TLS, and, once both ends share memory, pushes and results in rings whose payload stays
+// where it lies.
 //
 // Nothing here waits: turn() moves what can be moved now. Belongs to one thread.
 #pragma once
@@ -7,13 +8,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/descriptor.h"
 #include "base/result.h"
+#include "net/secure_socket.h"
 #include "ps/fifo.h"
 #include "ps/message.h"
 #include "ps/ring.h"
@@ -42,13 +44,17 @@ struct SharedMemory {
 class Connection {
  public:
   // `peer` is what errors call the other end: "worker 2 (10.0.0.3:4711)".
-  Connection(Descriptor socket, std::string peer);
+  Connection(net::SecureSocket socket, std::string peer);
 
   const std::string& peer() const { return peer_; }
-  int fd() const { return socket_.get(); }
+  int fd() const { return socket_.fd(); }
+  // For the greeting, before anything else is sent or received.
+  net::SecureSocket& socket() { return socket_; }
 
-  // Queues a message. The payload must stay as it is until it was sent, or the connection ends.
-  void send(const Header& header, std::span<const std::byte> payload = {});
+  // Queues a message. The payload must stay as it is until it was sent, or the connection ends;
+  // `owner`, if any, is kept so long, for memory that others may give up before a slow peer reads.
+  void send(const Header& header, std::span<const std::byte> payload = {},
+            std::shared_ptr<const void> owner = {});
   // The same with a payload of its own.
   void send_text(Header header, std::string payload);
 
@@ -67,11 +73,11 @@ class Connection {
   Result<bool> flush();
 
   // Whether the socket must be writable before turn() can go on.
-  bool has_unsent() const { return !queue_.empty(); }
+  bool has_unsent() const { return !queue_.empty() || socket_.has_unsent(); }
   // Whether headers wait for room in the ring.
   bool waits_for_ring() const { return shared_ && !shared_->waiting.empty(); }
   // Before sleeping: false when something has come already.
-  bool doze() { return !shared_ || shared_->in.doze(); }
+  bool doze() { return !socket_.has_unread() && (!shared_ || shared_->in.doze()); }
   void wake() {
     if (shared_) shared_->in.wake();
     quiet_turns_ = 0;
@@ -85,6 +91,7 @@ class Connection {
     HeaderBytes header;
     std::span<const std::byte> lent;
     std::string text;
+    std::shared_ptr<const void> owner = {};
 
     std::span<const std::byte> payload() const {
       return text.empty() ? lent : std::as_bytes(std::span(text));
@@ -104,9 +111,8 @@ class Connection {
   bool write_ring();
   bool is_own(std::span<const std::byte> payload) const;
   Status take(Receiver& receiver);
-  Error lost(const char* doing, int error) const;
 
-  Descriptor socket_;
+  net::SecureSocket socket_;
   std::string peer_;
   Fifo<Outgoing> queue_;
   std::size_t sent_of_first_ = 0;

@@ -9,8 +9,11 @@
 
 namespace tandem::ps {
 
+Counts::Counts(std::vector<std::uint64_t> counts) : counts_(std::move(counts)) {
+  if (counts_.size() > kMost + 1) counts_.resize(kMost + 1);
+}
+
 void Counts::add(std::int64_t number) {
-  constexpr std::int64_t kMost = 255;
   const auto at = static_cast<std::size_t>(std::clamp<std::int64_t>(number, 0, kMost));
   if (counts_.size() <= at) counts_.resize(at + 1);
   ++counts_[at];

@@ -46,10 +46,16 @@ struct ClosedStep {
 // How often each number was seen; those beyond the last are counted with it.
 class Counts {
  public:
+  Counts() = default;
+  // As by_number() of another.
+  explicit Counts(std::vector<std::uint64_t> counts);
+
   void add(std::int64_t number);
   const std::vector<std::uint64_t>& by_number() const { return counts_; }
 
  private:
+  static constexpr std::int64_t kMost = 255;
+
   std::vector<std::uint64_t> counts_;
 };
 

@@ -17,7 +17,9 @@
 //       40     8  offset   where the payload lies, for peers that share memory
 //       48     8  number   a double: the learning rate, ...; kTask: the sum of losses
 //       56     8  sequence kFetch: how many floats; kScale: the norm's bits; kTask: all samples;
-//                          kPush of a task: its samples; of rows: how many of the list came before
+//                          kPush of a task: its samples; of rows: how many of the list came before;
+//                          kResult, kPush and kPull of a task: the number of the event
+//                          (ps/event_order.h), where copies follow the first holder
 //       64     n  payload  raw floats, a protobuf message of wire/ps.proto, or text
 //
 // Between processes that share memory the headers of pushes and results travel in a ring
@@ -61,6 +63,8 @@ enum class Kind : std::uint8_t {
   kClose = 18,       // Worker: this is what counts of a step; a PsClosed.
   kSum = 20,         // Worker: say the checksum of your state after `step`.
   kSumIs = 21,       // Server: XXH3-128 of it, as 32 hex digits.
+  kProgress = 22,    // First worker: what I loaded is in the midst of a stretch; a PsProgress.
+  kTally = 23,       // Worker: keep what is known of the tasks; a PsTally.
 
   // Rows of table `place`, where a job pulls partially (ps/row_round.h):
   kRowList = 30,   // Worker: rows of list `slot` (ps/row_list.h), from the `sequence`th on.

@@ -14,6 +14,8 @@ namespace {
 constexpr std::uint64_t kMostFloats = std::uint64_t{1} << 40;
 constexpr int kMostMembers = 1 << 12;
 constexpr int kMostTables = 1 << 10;
+// A kPushRows names its list in 16 bits (ps/message.h).
+constexpr std::size_t kMostLists = std::size_t{1} << 16;
 constexpr std::uint64_t kMostRows = std::uint64_t{1} << 32, kMostWidth = 1 << 16;
 
 Error wrong(const std::string& what) {
@@ -55,6 +57,20 @@ Status check_lanes(const Plan& plan) {
   return {};
 }
 
+// A worker has a list for what it pulls and one for each of its partial sums, of each table.
+Status check_lists(const Plan& plan) {
+  if (plan.tables.empty()) return {};
+  std::vector<std::size_t> lists(plan.workers(), plan.tables.size());
+  for (const collective::Partial& partial : collective::partials_of(plan.ends))
+    lists[static_cast<std::size_t>(partial.worker)] += plan.tables.size();
+  const std::size_t most = *std::max_element(lists.begin(), lists.end());
+  if (most <= kMostLists) return {};
+  return wrong(
+      fmt::format("a worker has {} lists of rows, and {} can be told apart; use fewer "
+                  "lanes, or pull = \"full\"",
+                  most, kMostLists));
+}
+
 // What comes is bounded before it is multiplied.
 Status read_tables(const wire::PsPlan& message, Plan& plan) {
   if (message.pull() > static_cast<std::uint32_t>(Pull::kPartial)) return wrong("what is pulled");
@@ -78,7 +94,7 @@ Status read_tables(const wire::PsPlan& message, Plan& plan) {
   }
   if (!plan.tables.empty() && plan.pull != Pull::kPartial)
     return wrong("tables where all is pulled");
-  return {};
+  return check_lists(plan);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Eight workers and three servers push and pull at random for a minute, over connections that are
 // held up and cut: every push that was acknowledged is applied exactly once, each worker's in
-// order.
+// order. In two rounds of three each slice is on two servers, and both have the same bits.
 #include <gtest/gtest.h>
 
 #include <latch>
@@ -33,6 +33,7 @@ class Crowd {
   // Whether it ended.
   bool run(std::int64_t from, bool loads, Clock::time_point until) {
     plan_.generation += 1;
+    plan_.replicas = plan_.generation % 3 == 0 && Clock::now() < until ? 1 : 2;
     plan_.parameters = plan_.floats = kParameters;
     plan_.buckets = {{12'000, kParameters}, {0, 12'000}, {kParameters, kParameters}};
     plan_.trainable = {{0, static_cast<std::int64_t>(kParameters)}};
@@ -46,13 +47,7 @@ class Crowd {
       std::vector<std::jthread> threads;
       for (int worker = 0; worker < kWorkers; ++worker) {
         threads.emplace_back([&, worker] {
-          auto client = Client::connect({.servers = servers_,
-                                         .token = "token",
-                                         .plan = plan_,
-                                         .worker = worker,
-                                         .name = "worker " + std::to_string(worker),
-                                         .sharing = Sharing::kNever},
-                                        deadline_after(kPatience));
+          auto client = connect(worker, deadline_after(kPatience));
           bool ready = client.ok();
           if (ready && worker == 0) ready = prepare(**client, from, loads);
           if (!ready) broken = true;
@@ -71,18 +66,42 @@ class Crowd {
     return ended == kWorkers;
   }
 
+  // Of all that the last generation left.
+  Status compare_copies() {
+    plan_.generation += 1;
+    const Deadline deadline = deadline_after(kPatience);
+    TANDEM_ASSIGN(auto client, connect(0, deadline));
+    if (!client->all_have(step_)) return Error(Code::kNotFound, "a copy is behind");
+    TANDEM_TRY(client->use(step_, deadline));
+    return client->compare_copies(step_, deadline);
+  }
+
   std::int64_t acknowledged() const { return std::ssize(acknowledged_); }
   std::int64_t last_step() const { return step_; }
   const std::vector<float>& values() const { return values_; }
 
  private:
+  Result<std::unique_ptr<Client>> connect(int worker, Deadline deadline) const {
+    return Client::connect({.servers = servers_,
+                            .token = "token",
+                            .plan = plan_,
+                            .worker = worker,
+                            .name = "worker " + std::to_string(worker),
+                            .sharing = Sharing::kNever},
+                           deadline);
+  }
+
   bool prepare(Client& client, std::int64_t from, bool loads) {
     std::vector<float> zeros(kParameters);
-    const Status state = loads ? client.load(from, {zeros}, deadline_after(kPatience))
-                               : client.use(from, deadline_after(kPatience));
+    const Deadline deadline = deadline_after(kPatience);
+    Status state = loads                   ? client.load(from, {zeros}, deadline)
+                   : client.all_have(from) ? client.use(from, deadline)
+                                           : client.restore(from, {zeros}, deadline);
+    if (state.ok()) state = client.compare_copies(from, deadline);
     if (!state.ok()) {
-      // A cut may come here, too; that the state is gone may not.
+      // A cut may come here, too; that the state is gone, or copies differ, may not.
       EXPECT_NE(state.error().code(), Code::kNotFound) << state.error().message();
+      EXPECT_NE(state.error().code(), Code::kCorrupt) << state.error().message();
       return false;
     }
     return client.begin_stretch({.from = from, .to = 1 << 18}, deadline_after(kPatience)).ok();
@@ -156,6 +175,8 @@ TEST(RoughRoad, EveryAcknowledgedPushIsAppliedExactlyOnce) {
     ++generations;
   }
   ASSERT_TRUE(ended);
+  const Status compared = crowd.compare_copies();
+  EXPECT_TRUE(compared.ok()) << compared.error().message();
   std::uint64_t cuts = 0;
   for (const auto& road : roads) cuts += road->cuts();
   EXPECT_GT(cuts, 3U) << "the road was smooth";

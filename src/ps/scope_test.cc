@@ -78,6 +78,20 @@ TEST(Scope, SplitsNoRow) {
   }
 }
 
+TEST(Scope, RefusesMoreListsOfRowsThanCanBeToldApart) {
+  std::vector<Table> tables;
+  for (std::size_t i = 0; i < 1'000; ++i) tables.push_back({i, 1, 1});
+  Plan plan = plan_of({{0, 9'000}}, tables);
+  // All lanes but the first and the last have two partial sums on each level of the tree.
+  const auto refused = [&](int levels) {
+    plan.lanes = std::int64_t{1} << levels;
+    plan.ends = {1, plan.lanes - 1, plan.lanes};
+    return !from_wire(to_wire(plan, {}, 1)).ok();
+  };
+  EXPECT_FALSE(refused(30));
+  EXPECT_TRUE(refused(40));
+}
+
 TEST(Scope, RefusesTablesThatMakeNoSense) {
   const auto is_refused = [](const Plan& plan) { return !from_wire(to_wire(plan, {}, 1)).ok(); };
   const auto with = [](std::vector<Table> tables) {

@@ -14,7 +14,6 @@
 #include <optional>
 
 #include "net/address.h"
-#include "net/crypto.h"
 
 namespace tandem::ps {
 namespace {
@@ -80,23 +79,18 @@ std::uint16_t port_of(int socket) {
 
 }  // namespace
 
-net::Secret secret_of(const std::string& token) {
-  net::Secret secret;
-  secret.bytes = net::derive_key(token, "", "tandem parameter servers");
-  return secret;
-}
-
 // A connection: a stranger at first, then a worker's, at last one that is to end.
 class Server::Peer final : public Receiver {
  public:
-  Peer(PeerId id, Descriptor socket, std::string address, net::Greeter greeter, Services& services)
+  Peer(PeerId id, net::SecureSocket socket, std::string address, Greeting greeting,
+       Services& services)
       : id_(id),
         services_(services),
-        greeter_(std::move(greeter)),
+        greeting_(std::move(greeting)),
         connection_(std::move(socket), std::move(address)) {}
 
   Connection& connection() { return connection_; }
-  bool is_stranger() const { return greeter_.has_value(); }
+  bool is_stranger() const { return greeting_.has_value(); }
   bool is_silent_too_long(Clock::time_point now) const {
     return (is_stranger() && now - since_ > kGreetingTime) ||
            (ends_at_ && (now > *ends_at_ || !connection_.has_unsent()));
@@ -111,7 +105,9 @@ class Server::Peer final : public Receiver {
     if (is_stranger()) return greet();
     // Nothing more is taken from one that is to end.
     if (is_ending()) return connection_.flush();
-    return connection_.turn(*this);
+    auto turned = connection_.turn(*this);
+    if (turned.ok() && *turned) services_.settle(id_);
+    return turned;
   }
 
   Result<std::span<std::byte>> place(const Header& header) override try {
@@ -131,33 +127,18 @@ class Server::Peer final : public Receiver {
   }
 
   Result<bool> greet() {
-    // Never more than the message that is due.
-    const ssize_t got = ::recv(connection_.fd(), input_.data() + input_bytes_,
-                               input_.size() - input_bytes_, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-    if (got <= 0) return Error(Code::kPeerLost, "a stranger left without a proof");
-    input_bytes_ += static_cast<std::size_t>(got);
-    if (input_bytes_ < input_.size()) return true;
-    input_bytes_ = 0;
-    net::Greeter::Turn turn = greeter_->take({input_.data(), input_.size()});
-    // A few bytes on a fresh connection always fit.
-    if (!turn.send.empty() && ::send(connection_.fd(), turn.send.data(), turn.send.size(),
-                                     MSG_NOSIGNAL | MSG_DONTWAIT) != std::ssize(turn.send))
-      return Error(Code::kPeerLost, "a stranger left during the greeting");
-    if (!turn.end) return true;
-    if (!turn.end->ok()) return turn.end->error();
-    greeter_.reset();
-    return true;
+    auto moved = greeting_->turn(connection_.socket());
+    if (!moved.ok()) return std::move(moved).error().within("greet a stranger");
+    if (greeting_->is_done()) greeting_.reset();
+    return moved;
   }
 
   const PeerId id_;
   Services& services_;
-  std::optional<net::Greeter> greeter_;  // Until it has proved itself.
+  std::optional<Greeting> greeting_;  // Until it has proved itself.
   Connection connection_;
   const Clock::time_point since_ = Clock::now();
   std::optional<Clock::time_point> ends_at_;
-  std::array<char, net::kHelloBytes> input_;
-  std::size_t input_bytes_ = 0;
 };
 
 Result<std::unique_ptr<Server>> Server::create(const ServerConfig& config) {
@@ -228,17 +209,22 @@ void Server::accept_all() {
     if (!socket.is_open()) return;
     const auto strangers = static_cast<std::size_t>(std::count_if(
         peers_.begin(), peers_.end(), [](const auto& each) { return each.second->is_stranger(); }));
-    auto greeter = net::Greeter::create(net::Role::kListens, secret_);
-    if (strangers >= kMostStrangers || !greeter.ok()) {
+    if (strangers >= kMostStrangers) {
       ++refused_;
       continue;
     }
     const int on = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    const PeerId id = next_++;
     std::string address = net::peer_of(socket.get());
-    peers_[id] = std::make_unique<Peer>(id, std::move(socket), std::move(address),
-                                        std::move(greeter).value(), services_);
+    auto greeting = Greeting::create(net::Role::kListens, secret_);
+    auto secure = net::SecureSocket::create(std::move(socket), net::Role::kListens, config_.tls);
+    if (!greeting.ok() || !secure.ok()) {
+      ++refused_;
+      continue;
+    }
+    const PeerId id = next_++;
+    peers_[id] = std::make_unique<Peer>(id, std::move(secure).value(), std::move(address),
+                                        std::move(greeting).value(), services_);
   }
 }
 
@@ -268,8 +254,13 @@ void Server::remove_ended() {
 }
 
 void Server::send(PeerId to, const Header& header, std::span<const std::byte> payload) {
+  lend(to, header, payload, nullptr);
+}
+
+void Server::lend(PeerId to, const Header& header, std::span<const std::byte> payload,
+                  std::shared_ptr<const void> owner) {
   if (const auto peer = peers_.find(to); peer != peers_.end())
-    peer->second->connection().send(header, payload);
+    peer->second->connection().send(header, payload, std::move(owner));
 }
 
 void Server::send_text(PeerId to, const Header& header, std::string payload) {

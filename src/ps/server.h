@@ -1,6 +1,6 @@
-// A parameter server: listens for workers, lets in those that know the secret, and serves them
-// (ps/services.h) on one thread. Others cost little: at most kMostStrangers of them are connected
-// at a time, each for kGreetingTime.
+// A parameter server: listens for workers, lets in those that know the secret, inside TLS if it has
+// certificates, and serves them (ps/services.h) on one thread. Others cost little: at most
+// kMostStrangers of them are connected at a time, each for kGreetingTime.
 //
 // Between messages it looks for a moment, gives its core away for a moment, and then sleeps.
 #pragma once
@@ -17,9 +17,9 @@
 
 #include "base/descriptor.h"
 #include "base/result.h"
-#include "net/greeter.h"
 #include "net/secret.h"
 #include "ps/connection.h"
+#include "ps/greeting.h"
 #include "ps/services.h"
 
 namespace tandem::ps {
@@ -28,11 +28,10 @@ struct ServerConfig {
   std::string address = "127.0.0.1";  // "": every address of the host.
   std::uint16_t port = 0;             // 0: a free one.
   std::string token;                  // What workers must know.
+  // With what both sides prove themselves in TLS; null: none, and who wants it is not let in.
+  std::shared_ptr<const net::Tls> tls = nullptr;
   Service::Log log = [](const std::string&) {};
 };
-
-// What a token means for the greeting.
-net::Secret secret_of(const std::string& token);
 
 class Server final : private Outbox {
  public:
@@ -55,6 +54,8 @@ class Server final : private Outbox {
   Server(const ServerConfig& config, Descriptor listener, std::uint16_t port);
 
   void send(PeerId to, const Header& header, std::span<const std::byte> payload) override;
+  void lend(PeerId to, const Header& header, std::span<const std::byte> payload,
+            std::shared_ptr<const void> owner) override;
   void send_text(PeerId to, const Header& header, std::string payload) override;
   void share(PeerId with, const SharedMemory& memory) override;
   void close(PeerId peer) override;

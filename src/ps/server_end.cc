@@ -16,7 +16,7 @@ constexpr std::size_t kStateFloats = std::size_t{1} << 18;
 
 }  // namespace
 
-ServerEnd::ServerEnd(ClientStep& now, const SliceCopy& which, Descriptor socket,
+ServerEnd::ServerEnd(ClientStep& now, const SliceCopy& which, net::SecureSocket socket,
                      const net::Endpoint& endpoint)
     : now_(now),
       which_(which),
@@ -25,9 +25,10 @@ ServerEnd::ServerEnd(ClientStep& now, const SliceCopy& which, Descriptor socket,
       pieces_(pieces_of(now.plan, slice_)),
       connection_(std::move(socket), name_),
       rows_(now.plan, slice_, connection_),
-      results_(pieces_.size()) {}
+      results_(pieces_.size()),
+      numbers_(pieces_.size()) {}
 
-ServerEnd::ServerEnd(ClientStep& now, Descriptor socket, const net::Endpoint& endpoint)
+ServerEnd::ServerEnd(ClientStep& now, net::SecureSocket socket, const net::Endpoint& endpoint)
     : now_(now),
       name_(fmt::format("a server that leaves ({})", net::to_string(endpoint))),
       connection_(std::move(socket), name_),
@@ -46,11 +47,16 @@ std::vector<Bucket> ServerEnd::held(std::int64_t step) const {
 }
 
 bool ServerEnd::has_slice(std::int64_t step) const {
-  if (begun_->has_goes_on_after() && begun_->goes_on_after() == step) return true;
+  if (begun_->has_progress() && begun_->progress().from() == step) return true;
   const std::vector<Bucket> parts = held(step);
   return std::any_of(parts.begin(), parts.end(), [&](const Bucket& part) {
     return part.begin == slice_.begin && part.end == slice_.end;
   });
+}
+
+std::uint64_t ServerEnd::updates(std::int64_t step) const {
+  const wire::PsProgress& progress = begun_->progress();
+  return begun_->has_progress() && progress.from() == step ? progress.updates() : 0;
 }
 
 Status ServerEnd::share(std::size_t rings) {
@@ -76,8 +82,13 @@ void ServerEnd::begin_step() {
   rows_.begin_step();
 }
 
+bool ServerEnd::may_push(std::size_t piece) const {
+  return piece < pieces_.size() && pieces_[piece].bucket < now_.buckets_ready &&
+         (first_ == nullptr || piece < first_->came_);
+}
+
 Status ServerEnd::push_ready() {
-  for (; pushed_ < pieces_.size() && pieces_[pushed_].bucket < now_.buckets_ready; ++pushed_) {
+  for (; may_push(pushed_); ++pushed_) {
     const Piece& piece = pieces_[pushed_];
     for (const ClientStep::OwnPartial& partial : now_.partials) {
       connection_.send({.kind = Kind::kPush,
@@ -85,7 +96,7 @@ Status ServerEnd::push_ready() {
                         .step = now_.step,
                         .place = pushed_,
                         .number = now_.lr,
-                        .sequence = now_.samples},
+                        .sequence = first_ ? first_->numbers_[pushed_] : now_.samples},
                        bytes_of(partial.memory.subspan(piece.begin, piece.end - piece.begin)));
     }
   }
@@ -131,6 +142,10 @@ void ServerEnd::load(std::int64_t step, std::uint32_t array, std::size_t begin,
   } while (at < from.size());
 }
 
+void ServerEnd::set_progress(const wire::PsProgress& progress) {
+  connection_.send_text({.kind = Kind::kProgress}, progress.SerializeAsString());
+}
+
 void ServerEnd::use(std::int64_t step) {
   using_.reset();
   connection_.send({.kind = Kind::kUse, .step = step});
@@ -139,7 +154,16 @@ void ServerEnd::use(std::int64_t step) {
 void ServerEnd::pull() {
   came_ = 0;
   pushed_ = pieces_.size();
-  connection_.send({.kind = Kind::kPull, .step = now_.step});
+  awaits_pull_ = first_ != nullptr;
+  if (!awaits_pull_) connection_.send({.kind = Kind::kPull, .step = now_.step});
+}
+
+Status ServerEnd::pass_on() {
+  if (first_ == nullptr || first_->came_ == 0) return {};
+  if (std::exchange(awaits_pull_, false))
+    connection_.send(
+        {.kind = Kind::kPull, .step = now_.step, .sequence = first_->numbers_.front()});
+  return push_ready();
 }
 
 void ServerEnd::set_stretch(const wire::PsStretch& stretch) {
@@ -209,6 +233,7 @@ Status ServerEnd::message(const Header& header, std::span<const std::byte> paylo
     case Kind::kResult:
       TANDEM_TRY(check_result(header));
       if (!is_copy()) results_[came_] = floats_of(payload);
+      numbers_[came_] = header.sequence;
       ++came_;
       now_.norm = header.number;
       if (header.code != 0) now_.is_finite = false;
@@ -225,7 +250,7 @@ Status ServerEnd::message(const Header& header, std::span<const std::byte> paylo
       return {};
     case Kind::kTask:
       if (!std::exchange(asked_, false) || header.step < 0 ||
-          !closed_.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
+          !news_.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
         return unexpected();
       task_ = header;
       return {};

@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "base/descriptor.h"
 #include "base/result.h"
 #include "collective/arena.h"
 #include "net/address.h"
@@ -51,10 +50,10 @@ struct ClientStep {
 class ServerEnd final : public Receiver {
  public:
   // `now` must outlive it.
-  ServerEnd(ClientStep& now, const SliceCopy& which, Descriptor socket,
+  ServerEnd(ClientStep& now, const SliceCopy& which, net::SecureSocket socket,
             const net::Endpoint& endpoint);
   // Of a server that takes no part any more: what it has can be fetched.
-  ServerEnd(ClientStep& now, Descriptor socket, const net::Endpoint& endpoint);
+  ServerEnd(ClientStep& now, net::SecureSocket socket, const net::Endpoint& endpoint);
 
   // "server 2 (127.0.0.1:4711)".
   const std::string& name() const { return name_; }
@@ -62,6 +61,9 @@ class ServerEnd final : public Receiver {
   std::size_t slice_number() const { return which_.slice; }
   // Another server sends the results.
   bool is_copy() const { return which_.copy > 0; }
+  // What is said to the first holder is passed on to this one once it was answered there, with the
+  // number that it got (ps/event_order.h). `first` must outlive it.
+  void follow(const ServerEnd& first) { first_ = &first; }
   // It takes no part: there are more servers than blocks of the vector.
   bool is_idle() const { return pieces_.empty() && rows_.is_empty(); }
   Connection& connection() { return connection_; }
@@ -71,13 +73,17 @@ class ServerEnd final : public Receiver {
   const wire::PsBegun* begun() const { return begun_ ? &*begun_ : nullptr; }
   // The parts of this vector of which it has said that it has the state after `step`.
   std::vector<Bucket> held(std::int64_t step) const;
-  // Whether its slice is one of them.
+  // Whether its slice is one of them, or is in the midst of the stretch of tasks after that step.
   bool has_slice(std::int64_t step) const;
+  // How far in that stretch: updates that it has. Of two copies the one with more is further.
+  std::uint64_t updates(std::int64_t step) const;
   // Maps the server's memory, once it has said where it is. `rings` is where ours for it lie.
   Status share(std::size_t rings);
 
   void begin_step();
   Status push_ready();
+  // Where it follows: all that may be passed on by now.
+  Status pass_on();
   bool has_all() const { return came_ == pieces_.size() && rows_.has_stepped(); }
   // As many floats of the vector as lie together from `begin` on, not beyond `end`.
   std::span<const float> result(std::size_t begin, std::size_t end) const;
@@ -89,6 +95,8 @@ class ServerEnd final : public Receiver {
   void fetch(std::int64_t step, std::uint32_t array, std::size_t begin, std::span<float> into);
   bool has_fetched() const { return wanted_.empty(); }
   void load(std::int64_t step, std::uint32_t array, std::size_t begin, std::span<const float> from);
+  // Of what was loaded, where that is in the midst of a stretch.
+  void set_progress(const wire::PsProgress& progress);
   void use(std::int64_t step);
   bool is_using(std::int64_t step) const { return using_ == step || is_idle(); }
   // Asks for the checksum of its state; "" until it came.
@@ -101,8 +109,8 @@ class ServerEnd final : public Receiver {
   void ask_for_task(const Header& task);
   // What it answered: a task, or the end of the stretch.
   const Header* task() const { return task_ ? &*task_ : nullptr; }
-  // A step that was closed, which came with a task.
-  const wire::PsClosed& closed() const { return closed_; }
+  // What came with the task.
+  const wire::PsTaskNews& news() const { return news_; }
   const wire::PsStretchEnd* stretch_end() const { return stretch_end_ ? &*stretch_end_ : nullptr; }
 
   Result<std::span<std::byte>> place(const Header& header) override;
@@ -116,12 +124,14 @@ class ServerEnd final : public Receiver {
   };
 
   bool is_wanted(const Header& state) const;
+  bool may_push(std::size_t piece) const;
   bool has_all_pushed() const { return pushed_ == pieces_.size() && rows_.has_pushed(); }
   Error unexpected() const;
   Status check_result(const Header& header) const;
 
   ClientStep& now_;
   const SliceCopy which_;
+  const ServerEnd* first_ = nullptr;
   const std::string name_;
   const Bucket slice_;
   const std::vector<Piece> pieces_;
@@ -138,13 +148,15 @@ class ServerEnd final : public Receiver {
   // Of the step.
   std::size_t pushed_ = 0, came_ = 0;  // Pieces.
   std::vector<std::span<const float>> results_;
+  std::vector<std::uint64_t> numbers_;  // Of the events that they are the results of.
+  bool awaits_pull_ = false;            // To be passed on.
   std::vector<double> squares_;
   bool squares_came_ = false;
 
   // Of the task that was asked for.
   bool asked_ = false;
   std::optional<Header> task_;
-  wire::PsClosed closed_;
+  wire::PsTaskNews news_;
   std::optional<wire::PsStretchEnd> stretch_end_;
 };
 

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <utility>
 
 #include "collective/host.h"
 #include "optim/clip.h"
+#include "ps/progress_wire.h"
 #include "ps/scope.h"
 
 namespace tandem::ps {
@@ -16,6 +18,9 @@ namespace {
 
 // Floats that are summed and used at a time: they stay in the first-level cache.
 constexpr std::size_t kPart = 2048;
+// So many pieces are worth waking up another thread, and so many are used before the workers hear
+// of them.
+constexpr std::size_t kManyPieces = 16, kMostPieces = 64;
 
 }  // namespace
 
@@ -25,11 +30,11 @@ Error unexpected(const Header& header) {
 }
 
 Status send_state(Outbox& out, const Shelf& shelf, PeerId to, const Header& fetch) {
-  TANDEM_ASSIGN(const std::span<const float> floats,
+  TANDEM_ASSIGN(const Shelf::Fetched fetched,
                 shelf.fetch(fetch.step, fetch.slot, fetch.place, fetch.sequence));
   Header answer = fetch;
   answer.kind = Kind::kState;
-  out.send(to, answer, std::as_bytes(floats));
+  out.lend(to, answer, std::as_bytes(fetched.floats), fetched.owner);
   return {};
 }
 
@@ -39,6 +44,8 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
     case Kind::kBegin:
     case Kind::kStretch:
     case Kind::kClose:
+    case Kind::kProgress:
+    case Kind::kTally:
     case Kind::kFailed: {
       // Each peer has its own: several may be halfway through.
       std::vector<std::byte>& text = texts_[peer];
@@ -47,12 +54,12 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
     }
     case Kind::kPush: {
       if (member == members_.end() || !in_use_) return unexpected(header);
-      TANDEM_TRY(check_push(member->second, header));
+      TANDEM_TRY(check_push(peer, header));
       std::vector<float>& memory = member->second.received[header.slot];
       const Piece& piece = round_->pieces()[header.place];
       // A partial sum that is alone is used as soon as a piece is there: one place, which stays in
-      // the cache, is enough for all.
-      const bool alone = is_async() || round_->partials().size() == 1;
+      // the cache, is enough for all. Not at a copy where it may come too early.
+      const bool alone = is_async() ? !follows() : round_->partials().size() == 1;
       const std::size_t slice = config_.slice.end - config_.slice.begin;
       if (memory.empty()) memory.resize(alone ? std::min(slice, kPieceFloats) : slice);
       return std::as_writable_bytes(std::span(memory).subspan(
@@ -72,10 +79,12 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
   }
 }
 
-Status Service::check_push(const Member& member, const Header& header) const {
-  if (is_async())
-    return header.slot == 0 ? arrivals_->check(header, member.worker) : Status(unexpected(header));
-  return round_->check(header, member.worker, holding_->slice->step());
+Status Service::check_push(PeerId peer, const Header& header) const {
+  const int worker = members_.at(peer).worker;
+  if (!is_async()) return round_->check(header, worker, holding_->slice->step());
+  // Of one that may have come too early more is known when it is due.
+  if (header.slot != 0 || order_.has_push(peer, header.place)) return unexpected(header);
+  return follows() ? arrivals_->check_shape(header, worker) : arrivals_->check(header, worker);
 }
 
 Result<std::span<float>> Service::place_of_load(const Header& header) {
@@ -95,6 +104,7 @@ Status Service::message(PeerId peer, const Header& header, std::span<const std::
     return begun;
   }
   if (!members_.contains(peer)) return unexpected(header);
+  if (header.kind != Kind::kPush) settle();
   switch (header.kind) {
     case Kind::kLoad:
       // What has no payload had no place either.
@@ -111,13 +121,18 @@ Status Service::message(PeerId peer, const Header& header, std::span<const std::
     case Kind::kScale:
       return scale(header);
     case Kind::kPull:
-      return pull(peer, header);
+      if (!arrivals_ || header.step != -1) return unexpected(header);
+      return take_event({peer, header, payload});
     case Kind::kTask:
       return task(peer, header);
     case Kind::kStretch:
-    case Kind::kClose: {
-      const Status done =
-          header.kind == Kind::kStretch ? stretch(peer, payload) : close(header, payload);
+    case Kind::kClose:
+    case Kind::kProgress:
+    case Kind::kTally: {
+      const Status done = header.kind == Kind::kStretch    ? stretch(peer, payload)
+                          : header.kind == Kind::kClose    ? close(header, payload)
+                          : header.kind == Kind::kProgress ? take_progress(header, payload)
+                                                           : keep_tally(header, payload);
       texts_.erase(peer);
       return done;
     }
@@ -191,13 +206,17 @@ Status Service::begin_generation(Plan plan, const wire::PsPlan& message) {
   plan_ = std::move(plan);
   holding_ = shelf_->find(config_, plan_->floats);
   incoming_.reset();
+  given_progress_.reset();
   in_use_ = has_stepped_ = false;
   done_ = 0;
   awaits_scale_ = false;
   finite_ = true;
   is_last_ = slice + 1 == servers;
   if (is_async()) TANDEM_TRY(make_copies());
-  sums_.resize(plan_->clip.norm > 0 ? config_.slice.end - config_.slice.begin : kPart);
+  sums_.resize(plan_->clip.norm > 0 ? config_.slice.end - config_.slice.begin : 0);
+  updated_.assign(round_->pieces().size(), optim::Updated::kFinite);
+  if (!crew_ && updated_.size() >= kManyPieces && std::thread::hardware_concurrency() > 1)
+    crew_ = std::make_unique<Crew>(1);
   log_(fmt::format("generation {}: {} workers, floats {} to {} of {}{}", newest_generation_,
                    plan_->workers(), config_.slice.begin, config_.slice.end, plan_->floats,
                    is_copy_ ? fmt::format(", copy {}", message.copy()) : ""));
@@ -250,7 +269,14 @@ Status Service::use(PeerId peer, const Header& header) {
       return Error(Code::kNotFound, fmt::format("no state after step {}", header.step));
     if (!is_async() || loaded) TANDEM_TRY(holding_->slice->use(header.step));
   }
-  if (loaded) holding_->progress.reset();
+  if (loaded) {
+    holding_->progress.reset();
+    if (given_progress_) {
+      TANDEM_ASSIGN(holding_->progress,
+                    from_wire(*given_progress_, plan_->lanes, round_->pieces().size()));
+      holding_->tally = from_wire(given_progress_->tally());
+    }
+  }
   if (is_async()) TANDEM_TRY(use_async(header.step));
   holding_->used_in = newest_generation_;
   in_use_ = true;
@@ -267,11 +293,28 @@ Status Service::checksum(PeerId peer, const Header& header) {
 
 Status Service::push(PeerId peer, const Header& header, std::span<const std::byte> payload) {
   if (!in_use_) return unexpected(header);
-  TANDEM_TRY(check_push(members_.at(peer), header));
-  if (is_async()) return push_async(peer, header, payload);
+  TANDEM_TRY(check_push(peer, header));
+  if (is_async()) return take_event({peer, header, payload});
   round_->add(header, floats_of(payload).data());
-  advance();
+  // What lies in the worker's memory stays there.
+  const collective::Mapping& shared = members_.at(peer).memory;
+  const bool stays =
+      payload.data() >= shared.data() && payload.data() < shared.data() + shared.size();
+  if (!stays) advance();
   return {};
+}
+
+void Service::settle() {
+  if (in_use_ && !is_async() && done_ < round_->complete()) advance();
+}
+
+void Service::for_pieces(std::size_t begin, std::size_t end,
+                         const std::function<void(std::size_t)>& each) {
+  if (crew_ && end - begin >= kManyPieces) {
+    crew_->run(begin, end, each);
+  } else {
+    for (std::size_t i = begin; i < end; ++i) each(i);
+  }
 }
 
 void Service::advance() {
@@ -283,11 +326,13 @@ void Service::advance() {
     stepping_ = true;
   }
   if (rows_came) take_complete_rows();
-  for (; done_ < round_->complete(); ++done_) {
+  for (std::size_t end = 0; done_ < round_->complete(); done_ = end) {
+    end = std::min(round_->complete(), done_ + kMostPieces);
     if (plan_->clip.norm > 0) {
-      sum_piece(done_);
+      for_pieces(done_, end, [this](std::size_t piece) { sum_piece(piece); });
     } else {
-      apply_piece(done_);
+      for_pieces(done_, end, [this](std::size_t piece) { updated_[piece] = apply_piece(piece); });
+      for (std::size_t piece = done_; piece < end; ++piece) send_piece(piece);
     }
   }
   if (done_ < all || !(rows_->is_empty() || rows_->is_used())) return;
@@ -298,32 +343,41 @@ void Service::advance() {
   }
 }
 
-void Service::apply_piece(std::size_t index) {
+optim::Updated Service::apply_piece(std::size_t index) {
   const Piece& piece = round_->pieces()[index];
   const std::span<const float* const> sources = round_->sources(index);
   const std::size_t first = piece.begin - config_.slice.begin, count = piece.end - piece.begin;
   DenseSlice& slice = *holding_->slice;
   // One partial sum is the sum, and is used where it lies.
   const bool alone = sources.size() == 1 && plan_->clip.value <= 0;
+  std::array<float, kPart> sums;
+  optim::Updated updated = optim::Updated::kFinite;
   for (std::size_t at = 0; at < count; at += kPart) {
     const std::size_t end = std::min(count, at + kPart);
     const Bucket part{first + at, first + end};
-    optim::Updated updated = optim::Updated::kFinite;
+    optim::Updated now = optim::Updated::kFinite;
     if (alone) {
-      updated = slice.update(part, {sources[0] + at, end - at});
+      now = slice.update(part, {sources[0] + at, end - at});
     } else {
       collective::add_partials({0, plan_->lanes}, round_->partials(), sources, {at, end},
-                               sums_.data());
-      updated = slice.apply(part, std::span(sums_).first(end - at));
+                               sums.data());
+      now = slice.apply(part, std::span(sums).first(end - at));
     }
-    if (updated == optim::Updated::kNotFinite) finite_ = false;
+    if (now == optim::Updated::kNotFinite) updated = now;
   }
+  return updated;
+}
+
+void Service::send_piece(std::size_t index) {
+  if (updated_[index] == optim::Updated::kNotFinite) finite_ = false;
+  const Piece& piece = round_->pieces()[index];
   const Header result{.kind = Kind::kResult,
                       .code = static_cast<std::uint16_t>(finite_ ? 0 : 1),
-                      .step = slice.step() + 1,
+                      .step = holding_->slice->step() + 1,
                       .place = index,
                       .number = norm_};
-  send_result(result, slice.result({first, first + count}));
+  send_result(result, holding_->slice->result(
+                          {piece.begin - config_.slice.begin, piece.end - config_.slice.begin}));
 }
 
 // Without the floats the message still says where they lie: it goes the same way.
@@ -362,18 +416,15 @@ Status Service::scale(const Header& header) {
   norm_ = std::bit_cast<double>(header.sequence);
   DenseSlice& slice = *holding_->slice;
   slice.begin(lr(), header.number);
-  for (std::size_t index = 0; index < round_->pieces().size(); ++index) {
-    const Piece& piece = round_->pieces()[index];
-    const Bucket at{piece.begin - config_.slice.begin, piece.end - config_.slice.begin};
-    if (slice.apply(at, std::span(sums_).subspan(at.begin, at.end - at.begin)) ==
-        optim::Updated::kNotFinite)
-      finite_ = false;
-    const Header result{.kind = Kind::kResult,
-                        .code = static_cast<std::uint16_t>(finite_ ? 0 : 1),
-                        .step = slice.step() + 1,
-                        .place = index,
-                        .number = norm_};
-    send_result(result, slice.result(at));
+  const std::size_t all = round_->pieces().size();
+  for (std::size_t done = 0, end = 0; done < all; done = end) {
+    end = std::min(all, done + kMostPieces);
+    for_pieces(done, end, [&](std::size_t index) {
+      const Piece& piece = round_->pieces()[index];
+      const Bucket at{piece.begin - config_.slice.begin, piece.end - config_.slice.begin};
+      updated_[index] = slice.apply(at, std::span(sums_).subspan(at.begin, at.end - at.begin));
+    });
+    for (std::size_t index = done; index < end; ++index) send_piece(index);
   }
   if (!rows_->is_empty()) end_rows(rows_->apply_sums(sums_, slice));
   end_step();
@@ -398,6 +449,7 @@ void Service::gone(PeerId peer, const Error& why) {
   texts_.erase(peer);
   const auto member = members_.find(peer);
   if (member == members_.end()) return;
+  settle();
   const std::string name = member->second.name;
   break_up(peer, Error(why.code(), fmt::format("{}: {}", name, why.message())));
 }
@@ -421,6 +473,8 @@ void Service::break_up(PeerId guilty, const Error& why) {
   in_use_ = false;
   done_ = 0;
   awaits_scale_ = false;
+  given_progress_.reset();
+  order_ = {};
   arrivals_.reset();
   dispenser_.reset();
 }

@@ -2,7 +2,8 @@
 // parameters and optimizer state: sums what the workers of a generation push, updates, and gives
 // every worker the result. Where several servers hold the slice, all do the same, and only the
 // first sends results; the others say that they have them. Where workers do not wait for each other
-// it applies pushes as they arrive (ps/arrivals.h), and that of the last slice hands out the tasks.
+// it applies pushes as they arrive (ps/arrivals.h), or in the order of the first holder
+// (ps/event_order.h), and that of the last slice hands out the tasks.
 // Knows no sockets: whoever does (ps/server.h) numbers the peers, brings their messages and carries
 // out what is sent.
 //
@@ -23,8 +24,10 @@
 #include "collective/arena.h"
 #include "ps/arrivals.h"
 #include "ps/connection.h"
+#include "ps/crew.h"
 #include "ps/dense_slice.h"
 #include "ps/dispenser.h"
+#include "ps/event_order.h"
 #include "ps/message.h"
 #include "ps/plan.h"
 #include "ps/round.h"
@@ -41,6 +44,9 @@ class Outbox {
 
   // The payload stays as it is until it was sent.
   virtual void send(PeerId to, const Header& header, std::span<const std::byte> payload) = 0;
+  // The same for a payload that is part of `owner`, which is kept until then.
+  virtual void lend(PeerId to, const Header& header, std::span<const std::byte> payload,
+                    std::shared_ptr<const void> owner) = 0;
   virtual void send_text(PeerId to, const Header& header, std::string payload) = 0;
   virtual void share(PeerId with, const SharedMemory& memory) = 0;
   // Once what was sent is gone.
@@ -64,6 +70,8 @@ class Service {
   // As Receiver's, of a peer that has proved itself.
   Result<std::span<std::byte>> place(PeerId peer, const Header& header);
   Status message(PeerId peer, const Header& header, std::span<const std::byte> payload);
+  // Nothing more has come for the moment: what was pushed in shared memory is used.
+  void settle();
   // The connection is over.
   void gone(PeerId peer, const Error& why);
   // The generation is over for all its workers.
@@ -82,7 +90,7 @@ class Service {
     std::map<std::uint32_t, std::vector<float>> received;  // By partial sum, where it does not.
   };
 
-  Status check_push(const Member& member, const Header& header) const;
+  Status check_push(PeerId peer, const Header& header) const;
   Result<std::span<float>> place_of_load(const Header& header);
   Status begin(PeerId peer, std::span<const std::byte> payload);
   Status check_member(const wire::PsBegin& begin);
@@ -101,8 +109,10 @@ class Service {
   double lr() const { return rows_->lr() ? *rows_->lr() : *round_->lr(); }
   // All that can be done with what has come.
   void advance();
+  void for_pieces(std::size_t begin, std::size_t end, const std::function<void(std::size_t)>& each);
   void sum_piece(std::size_t piece);
-  void apply_piece(std::size_t piece);
+  optim::Updated apply_piece(std::size_t piece);
+  void send_piece(std::size_t piece);
   void end_step();
   void send_norms();
   void send_result(const Header& header, std::span<const float> floats);
@@ -111,16 +121,24 @@ class Service {
   // Where workers do not wait for each other (service_async.cc).
   Status make_copies();
   void tell_progress(wire::PsBegun& begun) const;
+  Status take_progress(const Header& header, std::span<const std::byte> payload);
   Status use_async(std::int64_t step);
+  Status take_event(const EventOrder::Event& event);
+  Status carry_out(const EventOrder::Event& event);
   Status push_async(PeerId peer, const Header& header, std::span<const std::byte> payload);
   Status pull(PeerId peer, const Header& header);
   void answer(PeerId peer, std::int64_t task, std::size_t piece);
   Status stretch(PeerId peer, std::span<const std::byte> payload);
   Status task(PeerId peer, const Header& header);
   Status close(const Header& header, std::span<const std::byte> payload);
+  Status keep_tally(const Header& header, std::span<const std::byte> payload);
   void hand_out();
 
   bool is_async() const { return plan_->async.has_value(); }
+  // Whether it does what the first holder did, in the same order.
+  bool follows() const {
+    return is_copy_ && is_async() && plan_->async->applying == Applying::kAtOnce;
+  }
   Holding& incoming_or_held() { return incoming_ ? *incoming_ : *holding_; }
 
   Outbox& out_;
@@ -137,8 +155,10 @@ class Service {
   std::map<PeerId, Member> members_;
   std::map<PeerId, std::vector<std::byte>> texts_;  // Of messages under way.
   bool in_use_ = false;  // The workers have said what to go on from: now they push.
+  std::optional<wire::PsProgress> given_progress_;  // Belongs to what is being loaded.
   bool is_copy_ = false;
-  bool has_stepped_ = false;  // In this generation.
+  std::unique_ptr<Crew> crew_;  // Once a slice was large enough.
+  bool has_stepped_ = false;    // In this generation.
 
   // Of the step under way.
   std::optional<Round> round_;
@@ -148,12 +168,14 @@ class Service {
   bool awaits_scale_ = false;
   double norm_ = 0;
   bool finite_ = true;
-  std::vector<float> sums_;  // Of a part of a piece; of the whole slice where the norm matters.
+  std::vector<optim::Updated> updated_;  // By piece.
+  std::vector<float> sums_;              // Where the norm matters.
   std::vector<double> squares_;
 
   // Of the generation, where workers do not wait for each other.
   Copies copies_;
   std::optional<Arrivals> arrivals_;
+  EventOrder order_;
   std::optional<Dispenser> dispenser_;  // The last server's.
   bool is_last_ = false;
 };

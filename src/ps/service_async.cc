@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "ps/progress_wire.h"
 #include "ps/service.h"
 
 namespace tandem::ps {
@@ -28,20 +29,18 @@ Status Service::make_copies() {
 }
 
 void Service::tell_progress(wire::PsBegun& begun) const {
-  if (!is_async() || !holding_ || !holding_->progress) return;
-  const TaskProgress& progress = *holding_->progress;
-  std::int64_t below = progress.from() * plan_->lanes;
-  for (const std::int64_t task : progress.complete()) {
-    if (task == below) {
-      ++below;
-    } else {
-      begun.add_done(task);
-    }
-  }
-  begun.set_done_below(below);
-  begun.set_begun_below(progress.begun_below());
-  if (progress.has_begun() && !holding_->slice->is_loading())
-    begun.set_goes_on_after(progress.from());
+  if (!is_async() || !holding_ || !holding_->progress || holding_->slice->is_loading()) return;
+  *begun.mutable_progress() = to_wire(*holding_->progress);
+  if (is_last_) *begun.mutable_progress()->mutable_tally() = to_wire(holding_->tally);
+}
+
+Status Service::take_progress(const Header& header, std::span<const std::byte> payload) {
+  wire::PsProgress progress;
+  if (!progress.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
+    return Error(Code::kCorrupt, "a progress of tasks is damaged");
+  if (in_use_ || !is_async()) return unexpected(header);
+  given_progress_ = std::move(progress);
+  return {};
 }
 
 // Goes on with the stretch that began after `step`, or begins the next one.
@@ -59,14 +58,41 @@ Status Service::use_async(std::int64_t step) {
     held.slice->stand_after(step);
   }
   dispenser_.reset();
+  order_ = {};
   arrivals_.emplace(*held.slice, *held.progress, round_->pieces(), plan_->lanes, *plan_->async,
                     std::span(reinterpret_cast<float*>(copies_.memory.data()),
                               copies_.memory.size() / sizeof(float)));
   return {};
 }
 
+// A push or a pull. The first holder does what comes, a copy what the first holder did.
+Status Service::take_event(const EventOrder::Event& event) {
+  // Who pushes knows that every server of the generation has its state.
+  if (!std::exchange(has_stepped_, true)) shelf_->keep_only(newest_generation_);
+  if (follows() && event.header.sequence != order_.next())
+    return order_.keep(event, plan_->workers() * (arrivals_->pieces().size() + 1));
+  TANDEM_TRY(carry_out(event));
+  while (const auto early = order_.take()) {
+    const Status done = carry_out(*early);
+    if (done.ok()) continue;
+    if (early->peer == event.peer) return done;
+    dismiss(done.error());
+    return {};
+  }
+  return {};
+}
+
+Status Service::carry_out(const EventOrder::Event& event) {
+  TANDEM_TRY(event.header.kind == Kind::kPull
+                 ? pull(event.peer, event.header)
+                 : push_async(event.peer, event.header, event.payload));
+  order_.done();
+  return {};
+}
+
 Status Service::push_async(PeerId peer, const Header& header, std::span<const std::byte> payload) {
   const int worker = members_.at(peer).worker;
+  if (follows()) TANDEM_TRY(arrivals_->check(header, worker));
   TANDEM_ASSIGN(const optim::Updated updated, arrivals_->apply(header, worker, floats_of(payload)));
   if (updated == optim::Updated::kNotFinite) finite_ = false;
   answer(peer, header.step, header.place);
@@ -74,16 +100,23 @@ Status Service::push_async(PeerId peer, const Header& header, std::span<const st
 }
 
 void Service::answer(PeerId peer, std::int64_t task, std::size_t piece) {
+  const int worker = members_.at(peer).worker;
+  std::span<const float> floats;
+  if (is_copy_) {
+    arrivals_->note_answer(piece, worker);
+  } else {
+    floats = arrivals_->answer(piece, worker);
+  }
   out_.send(peer,
             {.kind = Kind::kResult,
              .code = static_cast<std::uint16_t>(finite_ ? 0 : 1),
              .step = task + 1,
-             .place = piece},
-            bytes_of(arrivals_->answer(piece, members_.at(peer).worker)));
+             .place = piece,
+             .sequence = order_.next()},
+            bytes_of(floats));
 }
 
 Status Service::pull(PeerId peer, const Header& header) {
-  if (!arrivals_ || header.step != -1) return unexpected(header);
   for (std::size_t piece = 0; piece < arrivals_->pieces().size(); ++piece)
     answer(peer, header.step, piece);
   return {};
@@ -135,10 +168,31 @@ Status Service::close(const Header& header, std::span<const std::byte> payload) 
   if (!closed.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
     return Error(Code::kCorrupt, "a worker's closed step is damaged");
   if (!arrivals_) return unexpected(header);
+  const std::int64_t open = holding_->progress->open_step();
   TANDEM_ASSIGN(const optim::Updated updated,
                 arrivals_->close(closed.step(), {closed.lanes().data(),
                                                  static_cast<std::size_t>(closed.lanes_size())}));
   if (updated == optim::Updated::kNotFinite) finite_ = false;
+  // As the server that hands out tasks does, to which this one may have to be an heir.
+  if (is_last_ && is_copy_ && closed.step() == open) {
+    for (std::int64_t lane = 0; lane < plan_->lanes; ++lane) {
+      if (std::find(closed.lanes().begin(), closed.lanes().end(), lane) == closed.lanes().end())
+        holding_->tally.dropped.push_back(open * plan_->lanes + lane);
+    }
+  }
+  return {};
+}
+
+Status Service::keep_tally(const Header& header, std::span<const std::byte> payload) {
+  wire::PsTally message;
+  if (!message.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
+    return Error(Code::kCorrupt, "what is known of tasks is damaged");
+  if (!arrivals_ || !is_last_ || !is_copy_) return unexpected(header);
+  TaskTally& tally = holding_->tally;
+  if (message.samples() < tally.samples) return {};  // Another worker's was newer.
+  TaskTally newer = from_wire(message);
+  newer.dropped = std::move(tally.dropped);
+  tally = std::move(newer);
   return {};
 }
 
@@ -148,8 +202,8 @@ void Service::hand_out() {
       return each.second.worker == answer.worker;
     });
     if (to == members_.end()) continue;  // Its end is about to be noticed.
-    wire::PsClosed closed;
-    if (answer.closes) to_wire(*dispenser_->closed(), closed);
+    wire::PsTaskNews news;
+    if (answer.closes) to_wire(*dispenser_->closed(), *news.mutable_closed());
     if (answer.task >= 0) {
       const Header task{.kind = Kind::kTask,
                         .code = answer.pull ? kPullFirst : std::uint16_t{0},
@@ -157,23 +211,22 @@ void Service::hand_out() {
                         .place = static_cast<std::uint64_t>(dispenser_->below()),
                         .number = dispenser_->tally().loss,
                         .sequence = static_cast<std::uint64_t>(dispenser_->tally().samples)};
-      if (answer.closes) {
-        out_.send_text(to->first, task, closed.SerializeAsString());
+      if (plan_->replicas > 1) {
+        *news.mutable_tally() = to_wire(dispenser_->tally());
+        news.mutable_tally()->clear_dropped();
+      }
+      if (answer.closes || plan_->replicas > 1) {
+        out_.send_text(to->first, task, news.SerializeAsString());
       } else {
         out_.send(to->first, task, {});
       }
       continue;
     }
     wire::PsStretchEnd end;
-    if (answer.closes) *end.mutable_closed() = closed;
-    for (const std::int64_t task : dispenser_->tally().dropped) end.add_dropped(task);
+    if (answer.closes) *end.mutable_closed() = news.closed();
     end.set_end(dispenser_->end());
     end.set_wish(dispenser_->wish());
-    end.set_loss(dispenser_->tally().loss);
-    end.set_samples(dispenser_->tally().samples);
-    for (const std::uint64_t count : dispenser_->tally().staleness.by_number())
-      end.add_staleness(count);
-    for (const std::uint64_t count : dispenser_->tally().missed.by_number()) end.add_missed(count);
+    *end.mutable_tally() = to_wire(dispenser_->tally());
     out_.send_text(to->first, {.kind = Kind::kStretchEnd}, end.SerializeAsString());
   }
 }

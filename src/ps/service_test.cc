@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 namespace tandem::ps {
 namespace {
@@ -12,18 +13,27 @@ class Sent final : public Outbox {
   void send(PeerId to, const Header& header, std::span<const std::byte>) override {
     kinds.emplace_back(to, header.kind);
   }
-  void send_text(PeerId to, const Header& header, std::string) override {
+  void lend(PeerId to, const Header& header, std::span<const std::byte> payload,
+            std::shared_ptr<const void>) override {
+    send(to, header, payload);
+    const auto floats = floats_of(payload);
+    fetched.assign(floats.begin(), floats.end());
+  }
+  void send_text(PeerId to, const Header& header, std::string payload) override {
     kinds.emplace_back(to, header.kind);
+    text = std::move(payload);
   }
   void share(PeerId, const SharedMemory&) override {}
   void close(PeerId) override {}
 
   std::vector<std::pair<PeerId, Kind>> kinds;
+  std::vector<float> fetched;  // The last state.
+  std::string text;            // The last one.
 };
 
-std::string begin_of(int worker, const std::string& name = "") {
+std::string begin_of(int worker, const std::string& name = "", std::uint64_t generation = 1) {
   Plan plan;
-  plan.generation = 1;
+  plan.generation = generation;
   plan.parameters = 8;
   plan.floats = 10;
   plan.buckets = {{0, 8}, {8, 10}};
@@ -60,7 +70,8 @@ class ServiceTest : public testing::Test {
   }
 
   Sent out;
-  Service service{out, [](const std::string&) {}};
+  std::string logged;  // The last line.
+  Service service{out, [this](const std::string& line) { logged = line; }};
 };
 
 TEST_F(ServiceTest, PeersMayBeginAtTheSameTime) {
@@ -92,6 +103,67 @@ TEST_F(ServiceTest, AStateIsNotReplacedWhileWorkersTrainOnIt) {
   EXPECT_TRUE(give_floats(2, {.kind = Kind::kPush, .slot = 1, .number = 0.1}, 8).ok());
   EXPECT_EQ(out.kinds,
             (std::vector<std::pair<PeerId, Kind>>{{1, Kind::kResult}, {2, Kind::kResult}}));
+}
+
+// Every other worker's updates are those of a run in which nothing was refused.
+TEST_F(ServiceTest, AMalformedPushCostsNobodyElseAnUpdate) {
+  const Header good{.kind = Kind::kPush, .slot = 1, .number = 0.1};
+  struct Case {
+    const char* what;
+    Header header;
+    std::size_t floats;
+  };
+  Header no_piece = good, no_sum = good, negative = good, no_number = good;
+  no_piece.place = 9;
+  no_sum.slot = 7;
+  negative.number = -0.1;
+  no_number.number = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<Case> cases = {{"piece 0 has 8 floats, and 28 bytes came", good, 7},
+                                   {"piece 9 of partial sum 1", no_piece, 8},
+                                   {"partial sum 7 is not the worker's", no_sum, 8},
+                                   {"learning rate -0.1", negative, 8},
+                                   {"learning rate nan", no_number, 8}};
+  PeerId next = 1;
+  std::int64_t step = 0;
+  const auto begin_next = [&](std::uint64_t generation) {
+    for (const int worker : {0, 1}) {
+      const std::string name = worker == 0 ? "the first" : "the second";
+      ASSERT_TRUE(give(next++, {.kind = Kind::kBegin}, begin_of(worker, name, generation)).ok());
+    }
+    if (generation == 1) {
+      ASSERT_TRUE(give_floats(1, {.kind = Kind::kLoad}, 8).ok());
+    }
+    ASSERT_TRUE(give(next - 2, {.kind = Kind::kUse, .step = step}).ok());
+  };
+  begin_next(1);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const PeerId first = next - 2, second = next - 1;
+    Header push{.kind = Kind::kPush, .slot = 0, .step = step, .number = 0.1}, bad = cases[i].header;
+    bad.step = step;
+    ASSERT_TRUE(give_floats(first, push, 8).ok());
+    const Status refused = give_floats(second, bad, cases[i].floats);
+    ASSERT_FALSE(refused.ok()) << cases[i].what;
+    service.gone(second, refused.error());
+    EXPECT_EQ(out.kinds.back(), std::pair(first, Kind::kFailed));
+    for (const std::string& told : {out.text, logged}) {
+      EXPECT_NE(told.find("the second: refused a push: "), std::string::npos) << told;
+      EXPECT_NE(told.find(cases[i].what), std::string::npos) << told;
+    }
+    begin_next(i + 2);
+    for (const std::uint64_t place : {0, 1}) {
+      for (const std::uint32_t slot : {0, 1}) {
+        push.place = place;
+        push.slot = slot;
+        ASSERT_TRUE(give_floats(next - 2 + slot, push, place == 0 ? 8 : 2).ok());
+      }
+    }
+    ++step;
+    ASSERT_TRUE(give(next - 2, {.kind = Kind::kFetch, .step = step, .sequence = 8}).ok());
+    EXPECT_EQ(out.fetched.size(), 8U);
+    // Each step takes 0.1 times the sum of both.
+    for (const float value : out.fetched)
+      EXPECT_NEAR(value, 0.5F - 0.1F * static_cast<float>(step), 1e-6) << cases[i].what;
+  }
 }
 
 TEST_F(ServiceTest, RefusesPlansThatDoNotCoverTheVectorOnce) {

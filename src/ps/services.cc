@@ -32,6 +32,10 @@ Status Services::message(PeerId peer, const Header& header, std::span<const std:
   return begun;
 }
 
+void Services::settle(PeerId peer) {
+  if (const auto member = members_.find(peer); member != members_.end()) member->second->settle();
+}
+
 void Services::gone(PeerId peer, const Error& why) {
   texts_.erase(peer);
   readers_.erase(peer);

@@ -25,6 +25,7 @@ class Services {
   // As Service's.
   Result<std::span<std::byte>> place(PeerId peer, const Header& header);
   Status message(PeerId peer, const Header& header, std::span<const std::byte> payload);
+  void settle(PeerId peer);
   void gone(PeerId peer, const Error& why);
 
  private:

@@ -45,20 +45,21 @@ void Shelf::keep_only(std::uint64_t generation) {
   std::erase_if(all_, [&](const auto& each) { return each->used_in != generation; });
 }
 
-Result<std::span<const float>> Shelf::fetch(std::int64_t step, std::size_t array, std::size_t place,
-                                            std::size_t count) const {
+Result<Shelf::Fetched> Shelf::fetch(std::int64_t step, std::size_t array, std::size_t place,
+                                    std::size_t count) const {
   if (count > kMostPayload / sizeof(float))
     return Error(Code::kInvalidArgument, fmt::format("{} floats are too many at once", count));
   for (auto each = all_.rbegin(); each != all_.rend(); ++each) {
     DenseSlice& slice = *(*each)->slice;
     const std::size_t begin = slice.config().slice.begin;
     if (place < begin) continue;
-    // All tasks before the step are applied, though nobody has said that the stretch ends there.
+    // All tasks before the step are applied, though nobody has said that the stretch ends there; or
+    // it is in the midst of the stretch after this step, and so goes on from there.
     const auto& progress = (*each)->progress;
     const bool begun = progress && progress->has_begun();
-    if (begun && !progress->stands_after(step)) continue;
+    if (begun && progress->from() != step && !progress->stands_after(step)) continue;
     auto floats = slice.fetch(begun ? slice.step() : step, array, place - begin, count);
-    if (floats.ok()) return floats;
+    if (floats.ok()) return Fetched{*floats, *each};
   }
   return Error(Code::kNotFound, fmt::format("{} floats from {} on of array {} after step {} are "
                                             "not held here",

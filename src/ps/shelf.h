@@ -47,10 +47,15 @@ class Shelf {
   // Drops those that this generation does not go on from.
   void keep_only(std::uint64_t generation);
 
-  // Floats of the vector's state after `step`, from float `place` on. kNotFound when no state has
-  // them all.
-  Result<std::span<const float>> fetch(std::int64_t step, std::size_t array, std::size_t place,
-                                       std::size_t count) const;
+  // Floats of the vector's state after `step`, or in the midst of the stretch of tasks after it,
+  // from float `place` on. kNotFound when no state has them all. Whoever sends them keeps the owner
+  // until they are gone: the peer may read slowly, and the shelf drop the state meanwhile.
+  struct Fetched {
+    std::span<const float> floats;
+    std::shared_ptr<const Holding> owner;
+  };
+  Result<Fetched> fetch(std::int64_t step, std::size_t array, std::size_t place,
+                        std::size_t count) const;
   // What there is, for a worker that begins.
   void describe(wire::PsBegun& begun) const;
 

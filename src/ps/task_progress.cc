@@ -1,6 +1,7 @@
 #include "ps/task_progress.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "ps/dispenser.h"
@@ -28,6 +29,10 @@ void TaskProgress::apply(std::int64_t task) {
 void TaskProgress::apply_step() {
   applied_.resize(applied_.size() + static_cast<std::size_t>(lanes_),
                   static_cast<std::uint32_t>(pieces_));
+}
+
+std::uint64_t TaskProgress::updates() const {
+  return std::accumulate(applied_.begin(), applied_.end(), std::uint64_t{0});
 }
 
 std::vector<std::int64_t> TaskProgress::complete() const {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tandem::ps {
@@ -14,6 +15,10 @@ class TaskProgress {
   // No task has begun. The stretch begins after `from` steps.
   TaskProgress(std::int64_t from, std::int64_t lanes, std::size_t pieces)
       : from_(from), lanes_(lanes), pieces_(pieces) {}
+  // Goes on from applied() of another.
+  TaskProgress(std::int64_t from, std::int64_t lanes, std::size_t pieces,
+               std::vector<std::uint32_t> applied)
+      : from_(from), lanes_(lanes), pieces_(pieces), applied_(std::move(applied)) {}
 
   std::int64_t from() const { return from_; }
   // Whether the task can belong to the stretch.
@@ -29,6 +34,13 @@ class TaskProgress {
   std::int64_t open_step() const {
     return from_ + static_cast<std::int64_t>(applied_.size()) / lanes_;
   }
+
+  std::int64_t lanes() const { return lanes_; }
+  std::size_t pieces() const { return pieces_; }
+  // Pieces by task, from the first of the stretch on.
+  const std::vector<std::uint32_t>& applied() const { return applied_; }
+  // And of all tasks: of two copies of a slice the one that has more is further.
+  std::uint64_t updates() const;
 
   // Tasks all of whose pieces were applied, in order.
   std::vector<std::int64_t> complete() const;
@@ -46,7 +58,7 @@ class TaskProgress {
   std::int64_t from_;
   std::int64_t lanes_;
   std::size_t pieces_;
-  std::vector<std::uint32_t> applied_;  // By task, from the first of the stretch on.
+  std::vector<std::uint32_t> applied_;
 };
 
 }  // namespace tandem::ps

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "collective/group.h"
 #include "collective/tree.h"
 #include "net/address.h"
+#include "net/tls.h"
 
 namespace tandem::train {
 
@@ -21,6 +23,7 @@ struct ServerPlaces {
   std::vector<net::Endpoint> endpoints;
   std::vector<net::Endpoint> former;  // That leave, and may have what the others need.
   std::string token;
+  std::shared_ptr<const net::Tls> tls;  // What they are reached with; null: in the clear.
   std::uint64_t generation = 0;
 };
 

@@ -65,6 +65,7 @@ Status Stepper::join(collective::Group& group, Meeting meeting) {
                                          .former = meeting.servers.former,
                                          .replicas = replicas_,
                                          .token = meeting.servers.token,
+                                         .tls = meeting.servers.tls,
                                          .transport = transport_,
                                          .generation = meeting.servers.generation,
                                          .steps_done = meeting.steps_done,

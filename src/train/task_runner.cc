@@ -65,14 +65,15 @@ Status TaskRunner::tell(const Status& status, std::int64_t step) const {
 
 StretchOutcome TaskRunner::outcome_of(const wire::PsStretchEnd& end) {
   const auto wished = [&](Wish wish) { return (end.wish() & static_cast<unsigned>(wish)) != 0; };
-  StretchOutcome outcome{.step = end.end(),
-                         .stops = wished(Wish::kStop),
-                         .regroups = wished(Wish::kRegroup),
-                         .loss = end.loss(),
-                         .samples = end.samples(),
-                         .staleness = {end.staleness().begin(), end.staleness().end()},
-                         .missed = {end.missed().begin(), end.missed().end()}};
-  for (const std::int64_t task : end.dropped())
+  StretchOutcome outcome{
+      .step = end.end(),
+      .stops = wished(Wish::kStop),
+      .regroups = wished(Wish::kRegroup),
+      .loss = end.tally().loss(),
+      .samples = end.tally().samples(),
+      .staleness = {end.tally().staleness().begin(), end.tally().staleness().end()},
+      .missed = {end.tally().missed().begin(), end.tally().missed().end()}};
+  for (const std::int64_t task : end.tally().dropped())
     outcome.dropped_samples += std::ssize(samples_of(task));
   return outcome;
 }

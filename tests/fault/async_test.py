@@ -65,6 +65,21 @@ class AsyncTest(FaultsTest):
         self.assert_complete("run", epochs=12)
         self.assertEqual(len(self.events("run", "rollback")), 1)
 
+    def test_whatever_is_killed_copies_lose_nothing(self):
+        """In turn: the oldest server, first holder of one slice and copy of another, until the one that hands out tasks was; and a worker."""
+        for way in WAYS:
+            with self.subTest(way=way):
+                process = self.begin(way, way, "cluster.servers=3", "cluster.replicas=2", *STEPS)
+                for kills in range(1, 5):
+                    self.signal(self.pids(process, "--number" if kills == 2 else "--address")[:1])
+                    self.await_recoveries(process, way, kills)
+                self.assert_ends(process, way)
+                report = self.assert_complete(way, epochs=12)
+                self.assertEqual(len(self.events(way, "lost")), 4)
+                self.assertEqual(self.events(way, "rollback"), [])
+                if "ssp" in way:
+                    self.assertLessEqual(len(report["staleness"]["steps"]), 3 + 1)
+
     def test_a_slow_worker_stays_within_the_bound(self):
         process = self.begin("run", "ps.consistency=ssp", "ps.staleness=1", *STEPS)
         slow, over = self.pids(process, "--number")[0], threading.Event()

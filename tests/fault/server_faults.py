@@ -3,7 +3,7 @@ import json
 import os
 import signal
 
-from harness import TandemTest, argument_of, children_of, is_gone, wait_for, whole_lines
+from harness import TandemTest, argument_of, await_rest, children_of, is_gone, wait_for, whole_lines
 
 JOB = """\
 name = "servers"
@@ -61,6 +61,12 @@ class FaultsTest(TandemTest):
             return self.step(out) >= steps
         wait_for(reached, f"{steps} steps")
 
+    def await_recoveries(self, process, out, count):
+        def recovered():
+            self.assertIsNone(process.poll(), "tandem ended early")
+            return len(self.events(out, "recovered")) >= count
+        wait_for(recovered, f"{count} recoveries")
+
     def pids(self, process, option):
         """Workers have a --number, servers an --address."""
         return [pid for pid in children_of(process.pid) if argument_of(pid, option) is not None and not is_gone(pid)]
@@ -73,6 +79,16 @@ class FaultsTest(TandemTest):
         for pid in pids:
             self.addCleanup(lambda pid=pid: is_gone(pid) or os.kill(pid, signal.SIGKILL))
             os.kill(pid, number)
+
+    def kill_between_pushes_and_results(self, out, *arguments):
+        """A server is stopped, and killed when the workers have pushed and can only wait for it."""
+        process = self.begin(out, *arguments)
+        server = self.pids(process, "--address")[:1]
+        self.signal(server, signal.SIGSTOP)
+        await_rest(self.pids(process, "--number"))
+        self.signal(server)
+        self.assert_same_end(process, out)
+        self.assertEqual(len(self.events(out, "lost")), 1)
 
     def assert_ends(self, process, out):
         """A busy machine may make it slow; without a step in a minute it hangs."""

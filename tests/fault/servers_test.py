@@ -9,6 +9,10 @@ from server_faults import FaultsTest
 class ServersTest(FaultsTest):
     """Each slice on one server."""
 
+    def test_a_server_killed_between_pushes_and_results(self):
+        self.kill_between_pushes_and_results("run")
+        self.assertEqual(len(self.events("run", "rollback")), 1)
+
     def test_a_killed_worker_is_replaced_while_servers_keep_the_state(self):
         for transport in ("auto", "tcp"):
             with self.subTest(transport=transport):
@@ -71,12 +75,6 @@ class CopiesTest(FaultsTest):
     """Each slice on two of three servers: one can die at any moment, and no step is made twice."""
     COPIES = ("cluster.servers=3", "cluster.replicas=2")
 
-    def await_recoveries(self, process, out, count):
-        def recovered():
-            self.assertIsNone(process.poll(), "tandem ended early")
-            return len(self.events(out, "recovered")) >= count
-        wait_for(recovered, f"{count} recoveries")
-
     def assert_no_step_back(self, out, lost):
         self.assertEqual(len(self.events(out, "lost")), lost)
         self.assertEqual(self.events(out, "rollback"), [])
@@ -92,6 +90,10 @@ class CopiesTest(FaultsTest):
                     self.await_recoveries(process, transport, kills)
                 self.assert_same_end(process, transport)
                 self.assert_no_step_back(transport, 3)
+
+    def test_a_server_killed_between_pushes_and_results(self):
+        self.kill_between_pushes_and_results("run", *self.COPIES)
+        self.assert_no_step_back("run", 1)
 
     def test_a_killed_server_changes_no_bit(self):
         for moment in range(3):

@@ -2,6 +2,7 @@
 // Sources: src/ps/message.cc src/ps/plan.cc src/ps/pieces.cc src/ps/scope.cc src/ps/tables.cc src/ps/round.cc
 // src/ps/row_list.cc src/ps/row_round.cc src/ps/row_update.cc src/ps/dense_slice.cc src/ps/service.cc src/ps/service_rows.cc
 // src/ps/services.cc src/ps/shelf.cc src/ps/service_async.cc src/ps/arrivals.cc src/ps/dispenser.cc src/ps/task_progress.cc
+// src/ps/crew.cc src/ps/event_order.cc src/ps/progress_wire.cc
 // src/optim/optimizer.cc src/optim/factors.cc src/optim/portable.cc
 // src/optim/clip.cc src/collective/tree.cc src/base/hash.cc
 // src/collective/reducer.cc src/collective/reduce.cc src/collective/arena.cc src/collective/host.cc
@@ -12,7 +13,8 @@
 // A parameter server takes whatever its workers send: messages that are not due, do not fit or make
 // no sense end their sender's connection and nothing else. The input is a list of messages: who
 // sends it, its header as it travels, and the payload that the header claims. The first bit of the
-// first byte says whether the plan has tables.
+// first byte says whether the plan has tables, else the last bit of the last byte whether workers
+// do not wait for each other.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +34,10 @@ constexpr std::size_t kMostFloats = 5000;
 class Nowhere final : public Outbox {
  public:
   void send(PeerId, const Header&, std::span<const std::byte>) override { ++sent; }
+  void lend(PeerId, const Header&, std::span<const std::byte>,
+            std::shared_ptr<const void>) override {
+    ++sent;
+  }
   void send_text(PeerId, const Header&, std::string) override { ++sent; }
   void share(PeerId, const SharedMemory&) override {}
   void close(PeerId) override {}
