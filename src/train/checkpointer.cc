@@ -31,7 +31,13 @@ Checkpointer::~Checkpointer() {
   thread_.join();
 }
 
+bool Checkpointer::is_writing() const {
+  const std::lock_guard lock(mutex_);
+  return busy_;
+}
+
 bool Checkpointer::is_due(std::int64_t step) const {
+  if (is_writing()) return false;
   if (config_.every_steps > 0 && step - last_step_ >= config_.every_steps) return true;
   return config_.every_seconds > 0 &&
          Clock::now() - last_time_ >= std::chrono::duration<double>(config_.every_seconds);
@@ -39,10 +45,7 @@ bool Checkpointer::is_due(std::int64_t step) const {
 
 bool Checkpointer::take(std::int64_t step, model::Model& model, optim::Optimizer& optimizer,
                         Numbers numbers, std::optional<std::int64_t> best) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (busy_) return false;
-  }
+  if (is_writing()) return false;
   capture(model, optimizer, std::move(numbers), snapshot_);
   step_ = last_step_ = step;
   best_ = best;

@@ -35,7 +35,8 @@ class Checkpointer {
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
-  // Whether one shall be taken after `step` steps.
+  // Whether one shall be taken after `step` steps. Not while the last one is still being written:
+  // what a checkpoint needs may have to be fetched, in vain if take() then refuses it.
   bool is_due(std::int64_t step) const;
 
   // Copies the state after `step` steps; false when the last one is still being written. `best` is
@@ -48,6 +49,7 @@ class Checkpointer {
   std::optional<Outcome> outcome();
 
  private:
+  bool is_writing() const;
   void run();
   Status write();
 
@@ -66,7 +68,7 @@ class Checkpointer {
   std::int64_t step_ = 0;
   std::optional<std::int64_t> best_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
   bool busy_ = false, stopping_ = false;

@@ -112,10 +112,8 @@ Status Training::one_stretch(TaskRunner& runner, const data::Sampler& sampler) {
           [&] {
             if (stop_) return TaskRunner::Wish::kStop;
             if (wants_regroup()) return TaskRunner::Wish::kRegroup;
-            // Not while the last one is still being written.
-            const bool pauses = checkpointer_ && checkpointer_->is_due(shown.step) &&
-                                shown.step > course_.step &&
-                                checkpointer_->wait(std::chrono::milliseconds(0));
+            const bool pauses =
+                checkpointer_ && shown.step > course_.step && checkpointer_->is_due(shown.step);
             return pauses ? TaskRunner::Wish::kPause : TaskRunner::Wish::kGoOn;
           },
       .lr =
