@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "checkpoint/model_file.h"
+#include "checkpoint/store.h"
 #include "data/source.h"
 #include "job/parse.h"
 #include "train/evaluate.h"
@@ -35,6 +36,18 @@ class Collector final : public Reporter {
   const std::string stop_at_;
 };
 
+// A place that is to be left for one that never comes: the worker is asked to end instead.
+class OneMorePromised final : public Places {
+ public:
+  Result<Place> next(Parting parting, const std::function<void()>&) override {
+    if (parting == Parting::kNone) return Place{{}};
+    return Error(Code::kCancelled, "asked to stop while it waited for its place");
+  }
+  bool has_next() override { return true; }
+  bool may_follow() const override { return true; }
+  std::uint64_t generation() const override { return 1; }
+};
+
 class TrainerTest : public ::testing::Test {
  protected:
   TrainerTest()
@@ -48,6 +61,10 @@ class TrainerTest : public ::testing::Test {
 
   // Trains and returns Finished, or what went wrong.
   Result<wire::Finished> run(const std::string& name, const std::string& toml) {
+    OnePlace place{{}};
+    return run(name, toml, place);
+  }
+  Result<wire::Finished> run(const std::string& name, const std::string& toml, Places& places) {
     const fs::path directory = root_ / name;
     fs::create_directories(directory / "checkpoints");
     TrainRequest request;
@@ -56,10 +73,9 @@ class TrainerTest : public ::testing::Test {
     request.run_directory = directory;
     request.store = directory / "checkpoints";
     Collector collector(stop_, stop_at_);
-    OnePlace place{{}};
     key_.clear();
     OwnJudge judge(request.job.train, collector);
-    Status status = train(request, place, judge, collector, stop_, key_);
+    Status status = train(request, places, judge, collector, stop_, key_);
     messages_ = collector.messages;
     TANDEM_TRY(status);
     return messages_.back().finished();
@@ -146,6 +162,19 @@ TEST_F(TrainerTest, StopsWhenAskedAndKeepsTheModel) {
   EXPECT_EQ(finished->status(), "cancelled");
   EXPECT_EQ(finished->steps(), 0);
   EXPECT_TRUE(checkpoint::verify_model(root_ / "a").ok());
+}
+
+TEST_F(TrainerTest, SavesWhatItHasWhenItShallEndBetweenTwoGroups) {
+  OneMorePromised places;
+  const auto finished = run("a", "[model]\nkind = \"softmax\"\n[train]\nsteps = 1000000\n", places);
+  ASSERT_FALSE(finished.ok());
+  EXPECT_EQ(finished.error().code(), Code::kCancelled);
+  const auto left = std::find_if(messages_.begin(), messages_.end(),
+                                 [](const auto& message) { return message.has_left(); });
+  ASSERT_NE(left, messages_.end());
+  const auto stored = checkpoint::list_checkpoints(root_ / "a" / "checkpoints");
+  ASSERT_EQ(stored.value().size(), 1U);
+  EXPECT_EQ(stored->front().step, left->left().step());
 }
 
 TEST_F(TrainerTest, IsNotUndoneByWhoeverAsksToStopAfterTheEnd) {

@@ -48,6 +48,7 @@ Status Training::run(Trainable trainable) {
     if (end.ok() && *end == End::kOfTraining) return {};
     const bool may_go_on = end.ok() || is_about_others(end.error()) || state_lost_;
     if (!end.ok() && !(may_go_on && places_.may_follow())) {
+      if (end.error().code() == Code::kCancelled && !group_) save_between_groups();
       if (end.error().code() == Code::kCorrupt) voice_.event("corrupt", end.error().message());
       return Status(end.error());
     }
@@ -76,13 +77,17 @@ Result<Training::End> Training::train_in_next_group() {
   first_step_ = course_.step;
   placed_ = false;
   TANDEM_TRY(job_.is_async() ? train_stretches() : train_steps());
-  if (regroups_) return End::kOfGroup;
+  if (regroups_) {
+    if (job_.has_servers()) TANDEM_TRY(take_state_along());
+    return End::kOfGroup;
+  }
   TANDEM_TRY(finish());
   return End::kOfTraining;
 }
 
 void Training::leave(const Error* error) {
-  parting_ = error == nullptr ? Parting::kAgreed : Parting::kBroken;
+  // A group that did not come about changes nothing about the one before.
+  if (group_) parting_ = error == nullptr ? Parting::kAgreed : Parting::kBroken;
   if (group_) count_traffic();
   // Others may wait for this worker inside the group, where they do not see what became of servers.
   if (group_ && error != nullptr && job_.has_servers()) group_->give_up(error->code());
@@ -176,17 +181,21 @@ Status Training::checkpoint_if_due() {
   // The best one cannot come later, so it waits for the last.
   while (is_best && !checkpointer_->wait(Voice::kLook)) voice_.beat();
   if (is_best || checkpointer_->is_due(course_.step)) TANDEM_TRY(take_checkpoint());
-  if (const auto outcome = checkpointer_->outcome()) {
-    if (outcome->status.ok()) {
-      voice_.event("checkpoint",
-                   fmt::format("step {}, written in {:.3f} s", outcome->step, outcome->seconds));
-    } else {
-      displaced_ = check_ownership(request_.run_directory, owner_, places_);
-      voice_.event("checkpoint_failed", fmt::format("step {}: {}; training goes on", outcome->step,
-                                                    outcome->status.error().message()));
-    }
-  }
+  report_checkpoint();
   return {};
+}
+
+void Training::report_checkpoint() {
+  const auto outcome = checkpointer_->outcome();
+  if (!outcome) return;
+  if (outcome->status.ok()) {
+    voice_.event("checkpoint",
+                 fmt::format("step {}, written in {:.3f} s", outcome->step, outcome->seconds));
+  } else {
+    displaced_ = check_ownership(request_.run_directory, owner_, places_);
+    voice_.event("checkpoint_failed", fmt::format("step {}: {}; training goes on", outcome->step,
+                                                  outcome->status.error().message()));
+  }
 }
 
 Status Training::complete() {
@@ -195,25 +204,50 @@ Status Training::complete() {
   return {};
 }
 
-Status Training::take_checkpoint() {
+Status Training::take_state() {
   TANDEM_TRY(complete());
   TANDEM_TRY(stepper_->fetch_state(course_.step));
   optimizer_steps_ = course_.step;
+  return {};
+}
+
+Status Training::take_state_along() {
+  if (checkpointer_) TANDEM_TRY(take_state());
+  return group_->barrier(collective::deadline_after(finish_patience()));
+}
+
+Status Training::take_checkpoint() {
+  TANDEM_TRY(take_state());
+  write_checkpoint();
+  return {};
+}
+
+void Training::write_checkpoint() {
   const auto best = course_.best ? std::optional(course_.best->first) : std::nullopt;
   if (checkpointer_->take(course_.step, *model_, stepper_->optimizer(), course_.numbers(), best))
     wants_best_ = false;
-  return {};
+}
+
+void Training::await_checkpoint() {
+  while (!checkpointer_->wait(Voice::kLook)) voice_.beat();
+  report_checkpoint();
 }
 
 Status Training::checkpoint_the_end() {
   if (!checkpointer_) return {};
-  const auto settle = [&] {
-    while (!checkpointer_->wait(Voice::kLook)) voice_.beat();
-    return checkpoint_if_due();
-  };
-  TANDEM_TRY(settle());
+  await_checkpoint();
   TANDEM_TRY(take_checkpoint());
-  return settle();
+  await_checkpoint();
+  return {};
+}
+
+void Training::save_between_groups() {
+  const bool has_all =
+      !job_.has_servers() || (optimizer_steps_ == course_.step && whole_steps_ == course_.step);
+  if (!checkpointer_ || !has_state_ || !has_all) return;
+  await_checkpoint();
+  write_checkpoint();
+  await_checkpoint();
 }
 
 }  // namespace tandem::train

@@ -88,12 +88,24 @@ class Training {
 
   // Takes a checkpoint when it is time, and tells how the last one went.
   Status checkpoint_if_due();
+  void report_checkpoint();
   Status take_checkpoint();
+  // Brings what servers have up to date here, too.
+  Status take_state();
+  // The same for who writes, before all leave the group: whoever gives the next places may be gone
+  // by then. The others wait, because servers end a generation with the first worker that leaves.
+  Status take_state_along();
+  void write_checkpoint();
+  void await_checkpoint();
   // Who trains rows of tables has old ones, until it asks for all.
   Status complete();
 
   // The last one, however soon after another, so that the run can go on from its end.
   Status checkpoint_the_end();
+
+  // Asked to end while it waits for a place: what the last group did is saved by who wrote for it.
+  // Not where that group broke and servers have the rest of the state.
+  void save_between_groups();
 
   // The first step of a group is done, or there was none left to do.
   void report_placed();

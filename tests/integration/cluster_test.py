@@ -135,8 +135,7 @@ class Servers(ClusterTest):
     def test_what_was_done_is_saved_when_the_master_is_gone(self):
         self.start_master()
         node = self.start_node("a", 2, "--master-timeout", "1")
-        # With a lane for each worker the master moves none between them: who waits for a place when it dies saves nothing.
-        job = self.submit(*self.PS, *LONG, "cluster.lanes=2", "checkpoint.every_steps=0", "checkpoint.every_seconds=86400")
+        job = self.submit(*self.PS, *LONG, "checkpoint.every_steps=0", "checkpoint.every_seconds=86400")
         self.await_step(job, 100)
         pids = self.servers(node) + self.workers(node)
         self.master.kill()
@@ -258,7 +257,7 @@ class Failures(ClusterTest):
 
     def test_the_master_decides_when_a_job_ends_however_often_it_is_away(self):
         stop = ("train.epochs=1000", "train.eval_every_epochs=5", "train.early_stop.patience=24",
-                "train.early_stop.min_delta=0.02", "cluster.lanes=2")  # No lane is moved while the master is away.
+                "train.early_stop.min_delta=0.02")
         self.tandem("train", self.job, "--out", "own", "-q", "cluster.workers=1", "cluster.max_restarts=0", *stop)
         truth = self.report("own")
         self.assertEqual(truth["status"], "converged")
