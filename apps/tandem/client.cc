@@ -74,8 +74,8 @@ void print_nodes(const Json& nodes) {
 
 class Asking {
  public:
-  Asking(const ClientOptions& options, web::Client client)
-      : options_(options), client_(std::move(client)) {}
+  Asking(const ClientOptions& options, const Surroundings& around, web::Client client)
+      : options_(options), around_(around), client_(std::move(client)) {}
 
   Status run() {
     switch (options_.action) {
@@ -111,6 +111,7 @@ class Asking {
   // The job file is checked here, where a message can point at its lines, and by the master.
   Status submit() {
     TANDEM_ASSIGN(const LoadedJob loaded, load_job(options_.job, options_.overrides));
+    warn_of_idle_settings(loaded.parsed.job, around_);
     web::Submission submission;
     submission.job_toml = job::print(loaded.parsed.job);
     submission.priority = static_cast<int>(options_.priority);
@@ -210,6 +211,7 @@ class Asking {
   }
 
   const ClientOptions& options_;
+  const Surroundings& around_;
   const web::Client client_;
 };
 
@@ -222,7 +224,7 @@ Status ask(const ClientOptions& options, const Surroundings& around) {
   TANDEM_ASSIGN(config.master, web::parse_endpoint(address));
   TANDEM_ASSIGN(const auto secret, find_secret(options.secret, around));
   config.token = http_token(secret);
-  return Asking(options, web::Client(config)).run();
+  return Asking(options, around, web::Client(config)).run();
 }
 
 }  // namespace

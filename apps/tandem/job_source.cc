@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "job/idle.h"
 
 namespace tandem::cli {
 namespace {
@@ -49,6 +50,10 @@ Result<LoadedJob> load_job(const std::string& path, std::span<const std::string>
       fs::absolute(from_input ? fs::path("x") : fs::path(path), error).parent_path();
   if (error) return system_error("find the current directory", error.value());
   return LoadedJob{std::move(parsed), base};
+}
+
+void warn_of_idle_settings(const job::Job& job, const Surroundings& around) {
+  for (const std::string& sentence : job::idle_settings(job)) print_warning(around, sentence);
 }
 
 std::vector<std::string> with_absolute_paths(std::span<const std::string> overrides) {

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "job/parse.h"
+#include "surroundings.h"
 
 namespace tandem::cli {
 
@@ -18,6 +19,9 @@ struct LoadedJob {
 
 // Reads the job file, or standard input for "-". Errors point at the line that is wrong.
 Result<LoadedJob> load_job(const std::string& path, std::span<const std::string> overrides);
+
+// Prints a warning about settings that do nothing beside the others.
+void warn_of_idle_settings(const job::Job& job, const Surroundings& around);
 
 // Overrides of keys that hold a path, with the path taken from the current directory, as all paths
 // of a command line are; the others as they come.

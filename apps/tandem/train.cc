@@ -125,6 +125,7 @@ Result<int> run_job(const TrainOptions& options, const Surroundings& around) {
   TANDEM_ASSIGN(LoadedJob loaded, load_job(job_file, overrides_of(options, place)));
   // What a job.toml in a run directory names is where it was when the run began.
   if (!options.run.empty()) loaded.base_directory = resume->base_directory;
+  if (!is_follower(place)) warn_of_idle_settings(loaded.parsed.job, around);
   const std::string text = job::print(loaded.parsed.job);
   complete(place, loaded.parsed.job, text);
   if (options.print_job) {

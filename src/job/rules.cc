@@ -253,17 +253,9 @@ std::optional<Broken> quorum_needs_bsp(const Job& job) {
   return std::nullopt;
 }
 
-std::optional<Broken> copies_need_servers(const Job& job) {
+std::optional<Broken> copies_fit_on_servers(const Job& job) {
   const std::int64_t replicas = job.cluster.replicas;
-  if (replicas == 1) return std::nullopt;
-  if (!job.has_servers()) {
-    return Broken{"cluster.replicas", "only parameter servers hold copies of slices",
-                  "use strategy = \"ps\", or leave it out"};
-  }
-  if (job.is_async()) {
-    return Broken{"cluster.replicas", "copies of slices need workers that go in step",
-                  "use consistency = \"bsp\" with quorum = 1, or 1 replica"};
-  }
+  if (replicas == 1 || !job.has_servers()) return std::nullopt;
   if (replicas <= job.cluster.servers) return std::nullopt;
   return Broken{"cluster.replicas",
                 fmt::format("{} copies of each slice do not fit on {} server{}", replicas,
@@ -329,8 +321,7 @@ std::vector<Rule> rules() {
       {{"cluster.engine", "cluster.strategy"}, servers_need_no_mpi},
       {{"ps.aggregate", "cluster.strategy"}, aggregate_needs_servers},
       {{"ps.quorum", "ps.consistency", "ps.aggregate"}, quorum_needs_bsp},
-      {{"cluster.replicas", "cluster.servers", "cluster.strategy", "ps.consistency", "ps.quorum"},
-       copies_need_servers},
+      {{"cluster.replicas", "cluster.servers", "cluster.strategy"}, copies_fit_on_servers},
       {{"ps.pull", "ps.consistency", "ps.quorum", "cluster.replicas", "cluster.strategy"},
        partial_pulls_go_in_step},
       {{"cluster.bucket_bytes"}, buckets_are_worth_a_message},

@@ -121,6 +121,14 @@ class PrintJob(TandemTest):
         self.assertEqual(first, second)
         self.assertFalse((self.scratch / "runs").exists())
 
+    def test_settings_that_do_nothing_are_warned_of(self):
+        served = ["cluster.servers=2", "cluster.replicas=2"]
+        idle = self.tandem("train", self.job, *served, "--print-job").stderr
+        self.assertEqual(idle, "warning: `cluster.servers` and `cluster.replicas` have no effect with "
+                               'cluster.strategy = "allreduce"\n')
+        used = self.tandem("train", self.job, *served, "cluster.strategy=ps", "--print-job").stderr
+        self.assertEqual(used, "")
+
 
 class Manifest(TandemTest):
     def test_a_model_without_one_is_used_with_a_warning(self):

@@ -1,0 +1,68 @@
+#include "job/idle.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "base/check.h"
+#include "job/field.h"
+#include "job/schema.h"
+
+namespace tandem::job {
+namespace {
+
+// What the keys do nothing beside.
+struct Reason {
+  std::string_view selector;
+  std::string_view value;
+  std::vector<std::string_view> paths;
+};
+
+// The reason that counts for each key, so that no key is named twice.
+std::vector<Reason> reasons_of(const Job& job) {
+  if (!job.has_servers()) {
+    return {{"cluster.strategy",
+             job.cluster.strategy,
+             {"cluster.servers", "cluster.replicas", "ps.consistency", "ps.staleness", "ps.quorum",
+              "ps.stale_lr", "ps.compensation", "ps.transport", "ps.pull"}}};
+  }
+  const std::string_view consistency = job.ps.consistency;
+  Reason reason{"ps.consistency", consistency, {}};
+  if (consistency != "ssp") reason.paths = {"ps.staleness"};
+  if (consistency == "bsp")
+    reason.paths.insert(reason.paths.end(), {"ps.stale_lr", "ps.compensation"});
+  return {reason};
+}
+
+bool is_default(std::string_view path, const Job& job) {
+  Job copy = job, untouched;  // Fields are reached through pointers that could write.
+  const Key* key = job_schema().first_row(path);
+  TANDEM_CHECK(key != nullptr);
+  return field_text(*key, &copy) == field_text(*key, &untouched);
+}
+
+// "`a`", "`a` and `b`", "`a`, `b` and `c`".
+std::string listed(const std::vector<std::string_view>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += fmt::format("`{}`", names[i]);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> idle_settings(const Job& job) {
+  std::vector<std::string> sentences;
+  for (Reason& reason : reasons_of(job)) {
+    std::erase_if(reason.paths, [&](std::string_view path) { return is_default(path, job); });
+    if (reason.paths.empty()) continue;
+    sentences.push_back(fmt::format("{} {} no effect with {} = \"{}\"", listed(reason.paths),
+                                    reason.paths.size() == 1 ? "has" : "have", reason.selector,
+                                    reason.value));
+  }
+  return sentences;
+}
+
+}  // namespace tandem::job
