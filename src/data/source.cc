@@ -24,6 +24,20 @@ namespace {
 constexpr std::array<std::string_view, 6> kSources = {"digits", "idx",  "csv",
                                                       "npy",    "text", "ratings"};
 
+// What `./dev data NAME` puts into data/NAME/ (tools/data.sh); jobs in examples/ read it there.
+constexpr std::array<std::string_view, 4> kFetched = {"mnist", "fashion-mnist", "austen",
+                                                      "movielens"};
+
+// Says how to get a file of such a set that is not there.
+Error missing(const std::filesystem::path& path, Error error) {
+  const std::filesystem::path set = path.parent_path();
+  const std::string name = set.filename().string();
+  if (error.code() != Code::kNotFound || set.parent_path().filename() != "data" ||
+      std::ranges::find(kFetched, name) == kFetched.end())
+    return error;
+  return Error(error.code(), fmt::format("{}; `./dev data {}` fetches it", error.message(), name));
+}
+
 Result<Parts> load_kind(const SourceConfig& config, const std::filesystem::path& directory) {
   if (config.source == "digits") return load_digits(config);
   if (config.source == "idx" || config.source == "npy") return load_arrays(config, directory);
@@ -145,9 +159,10 @@ std::shared_ptr<const Dataset> whole_set(const Spec& spec, const LabelledSamples
 }
 
 Result<std::string> read_content(const std::filesystem::path& path) {
-  TANDEM_ASSIGN(std::string content, read_file(path));
-  if (!is_gzip(content)) return content;
-  auto inflated = inflate_gzip(content);
+  auto content = read_file(path);
+  if (!content.ok()) return missing(path, std::move(content).error());
+  if (!is_gzip(*content)) return content;
+  auto inflated = inflate_gzip(*content);
   if (!inflated.ok()) return std::move(inflated).error().within(path.string());
   return inflated;
 }

@@ -57,6 +57,20 @@ TEST(Digits, MayBeLeftAsTheyAre) {
             (std::vector<float>{0, 0, 5, 13, 9, 1, 0, 0}));
 }
 
+TEST(Source, SaysHowToFetchASetThatIsNotThere) {
+  SourceConfig config;
+  config.source = "csv";
+  for (const char* name : {"mnist", "fashion-mnist", "austen", "movielens"}) {
+    config.path = std::string("../data/") + name + "/absent";
+    EXPECT_TRUE(fails(load(config, "examples"), Code::kNotFound,
+                      std::string("; `./dev data ") + name + "` fetches it"));
+  }
+  config.path = "../data/mine/absent";
+  const auto mine = load(config, "examples");
+  ASSERT_FALSE(mine.ok());
+  EXPECT_EQ(mine.error().message().find("fetches"), std::string::npos) << mine.error().message();
+}
+
 TEST(Source, SuggestsAKnownName) {
   SourceConfig config;
   config.source = "digit";
