@@ -73,6 +73,8 @@ Result<bool> Connection::turn(Receiver& receiver) {
   bool moved = false;
   if (shared_) {
     TANDEM_ASSIGN(moved, read_ring(receiver));
+    // What was read may have ended the generation, and its memory with it.
+    if (!shared_) return moved;
     moved |= write_ring();
     if (quiet_turns_++ % kQuietTurns != 0) {
       TANDEM_ASSIGN(const bool sent, flush());
@@ -101,7 +103,7 @@ bool Connection::write_ring() {
 
 Result<bool> Connection::read_ring(Receiver& receiver) {
   bool moved = false;
-  for (std::uint64_t i = 0; i < RingMemory::kSlots && !shared_->in.is_empty(); ++i) {
+  for (std::uint64_t i = 0; i < RingMemory::kSlots && shared_ && !shared_->in.is_empty(); ++i) {
     moved = true;
     TANDEM_ASSIGN(const Header header, shared_->in.read());
     const std::size_t size = shared_->peers.size();

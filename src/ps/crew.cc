@@ -2,10 +2,17 @@
 
 #include <sched.h>
 
+#include <system_error>
+
 namespace tandem::ps {
 
 Crew::Crew(std::size_t helpers) {
-  for (std::size_t i = 0; i < helpers; ++i) threads_.emplace_back([this] { help(); });
+  threads_.reserve(helpers);
+  try {
+    while (threads_.size() < helpers) threads_.emplace_back([this] { help(); });
+  } catch (const std::system_error&) {
+    // The caller does it alone.
+  }
 }
 
 Crew::~Crew() {

@@ -17,7 +17,7 @@ namespace tandem::ps {
 
 class Crew {
  public:
-  // With so many threads besides the caller's.
+  // With so many threads besides the caller's; fewer where the system gives no more.
   explicit Crew(std::size_t helpers);
   ~Crew();
   Crew(const Crew&) = delete;

@@ -36,7 +36,7 @@
 
 namespace tandem::ps {
 
-inline constexpr std::uint8_t kMessageVersion = 1;
+inline constexpr std::uint8_t kMessageVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 64;
 inline constexpr std::uint64_t kMostPayload = std::uint64_t{1} << 24;
 
@@ -58,7 +58,7 @@ enum class Kind : std::uint8_t {
   kPull = 14,     // Worker: what are all pieces now? The answers are results.
   kStretch = 15,  // First worker: these are the tasks to hand out; a PsStretch.
   kTask = 16,     // Worker: `step` is complete, or -1; the next? Server: compute `step`; perhaps a
-                  // PsClosed to tell all servers of.
+                  // PsTaskNews.
   kStretchEnd = 17,  // Server, instead of a task: all are complete; a PsStretchEnd.
   kClose = 18,       // Worker: this is what counts of a step; a PsClosed.
   kSum = 20,         // Worker: say the checksum of your state after `step`.

@@ -101,13 +101,15 @@ class Server::Peer final : public Receiver {
     if (!ends_at_) ends_at_ = Clock::now() + kLastWords;
   }
 
-  Result<bool> turn() {
+  Result<bool> turn() try {
     if (is_stranger()) return greet();
     // Nothing more is taken from one that is to end.
     if (is_ending()) return connection_.flush();
     auto turned = connection_.turn(*this);
     if (turned.ok() && *turned) services_.settle(id_);
     return turned;
+  } catch (const std::bad_alloc&) {
+    return no_memory();
   }
 
   Result<std::span<std::byte>> place(const Header& header) override try {

@@ -6,6 +6,7 @@
 #include <latch>
 
 #include "base/rng.h"
+#include "net/certificates_testing.h"
 #include "optim/clip.h"
 #include "ps/client.h"
 #include "ps/testing.h"
@@ -105,6 +106,7 @@ Result<std::unique_ptr<Client>> connect(const TestServers& servers, const Plan& 
                                         Sharing sharing) {
   return Client::connect({.servers = servers.endpoints(),
                           .token = servers.token(),
+                          .tls = servers.tls(),
                           .plan = plan,
                           .worker = worker,
                           .name = "worker " + std::to_string(worker),
@@ -166,6 +168,39 @@ TEST(Server, GivesTheBitsOfAWorkerAlone) {
           EXPECT_EQ(result, alone) << servers << " servers, " << workers << " workers";
       }
     }
+  }
+}
+
+TEST(Server, GivesTheSameBitsInsideTls) {
+  const net::TestCertificates certificates;
+  const Plan plan = plan_of(50'000, 77, 4, 2);
+  const std::vector<float> alone = computed_alone(plan, 3);
+  for (const Sharing sharing : {Sharing::kWhereItCan, Sharing::kNever}) {
+    TestServers running(2, "token", net::load_tls(certificates.files("node", "ours")).value());
+    for (const std::vector<float>& result : train(running, plan, 0, 3, sharing))
+      EXPECT_EQ(result, alone);
+  }
+}
+
+TEST(Server, SpeaksToNobodyWithoutTheSameKindOfConnection) {
+  const net::TestCertificates certificates;
+  const std::shared_ptr<const net::Tls> none,
+      node = net::load_tls(certificates.files("node", "ours")).value(),
+      stranger = net::load_tls(certificates.files("stranger", "theirs")).value();
+  const std::pair<std::shared_ptr<const net::Tls>, std::shared_ptr<const net::Tls>> pairs[] = {
+      {node, none}, {none, node}, {node, stranger}};
+  for (const auto& [servers, worker] : pairs) {
+    TestServers running(1, "token", servers);
+    const auto client = Client::connect({.servers = running.endpoints(),
+                                         .token = running.token(),
+                                         .tls = worker,
+                                         .plan = plan_of(100, 1, 1, 1),
+                                         .worker = 0,
+                                         .name = "worker 0",
+                                         .sharing = Sharing::kNever},
+                                        deadline_after(seconds(20)));
+    ASSERT_FALSE(client.ok());
+    EXPECT_EQ(client.error().code(), Code::kDenied) << client.error().message();
   }
 }
 

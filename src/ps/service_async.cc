@@ -76,7 +76,8 @@ Status Service::take_event(const EventOrder::Event& event) {
     const Status done = carry_out(*early);
     if (done.ok()) continue;
     if (early->peer == event.peer) return done;
-    dismiss(done.error());
+    const std::string& culprit = members_.at(early->peer).name;
+    dismiss(Error(done.error().code(), fmt::format("{}: {}", culprit, done.error().message())));
     return {};
   }
   return {};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "net/tls.h"
 #include "ps/client.h"
 #include "ps/server.h"
 
@@ -17,7 +18,9 @@ namespace tandem::ps {
 // Servers on loopback, each on a thread, until the end of the object.
 class TestServers {
  public:
-  explicit TestServers(std::size_t count, std::string token = "token") : token_(std::move(token)) {
+  explicit TestServers(std::size_t count, std::string token = "token",
+                       std::shared_ptr<const net::Tls> tls = nullptr)
+      : token_(std::move(token)), tls_(std::move(tls)) {
     for (std::size_t i = 0; i < count; ++i) start();
   }
   ~TestServers() {
@@ -26,10 +29,12 @@ class TestServers {
 
   const std::vector<net::Endpoint>& endpoints() const { return endpoints_; }
   const std::string& token() const { return token_; }
+  const std::shared_ptr<const net::Tls>& tls() const { return tls_; }
 
   void start() {
     ServerConfig config;
     config.token = token_;
+    config.tls = tls_;
     auto server = Server::create(config);
     TANDEM_CHECK(server.ok());
     endpoints_.push_back({"127.0.0.1", (*server)->port()});
@@ -49,6 +54,7 @@ class TestServers {
   };
 
   const std::string token_;
+  const std::shared_ptr<const net::Tls> tls_;
   std::vector<net::Endpoint> endpoints_;
   std::vector<std::unique_ptr<Running>> running_;
 };

@@ -8,7 +8,7 @@ import re
 import subprocess
 
 from cluster import ClusterTest
-from harness import PATIENCE_S, bin_directory, wait_for
+from harness import PATIENCE_S, argument_of, bin_directory, children_of, wait_for
 from hosts import NAMESPACES, make_bridge, make_hosts
 from world import main
 
@@ -85,6 +85,17 @@ class Guide(ClusterTest):
         self.assertIn("lost", kinds)
         recovered = [event["recovered_ms"] for event in report["events"] if event["kind"] == "recovered"]
         self.assertTrue(recovered and max(recovered) < 20000, report["events"])
+
+    def test_parameter_servers_speak_tls_where_their_nodes_do(self):
+        hosts, nodes = self.follow("-tls")
+        submit = "tandem submit digits.toml cluster.strategy=ps cluster.servers=2 cluster.workers=2 train.epochs=40"
+        done = self.shell(hosts[1], f"export TANDEM_MASTER=192.168.77.1:7070; {submit}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+        def started():
+            return [pid for node in nodes for pid in children_of(node.pid) if argument_of(pid, "--tls-cert")]
+        wait_for(lambda: len(started()) == 4, "two workers and two servers with certificates")
+        self.await_report()
 
 
 if __name__ == "__main__":
