@@ -66,6 +66,15 @@ TANDEM_SIMD void sum_rows(const float* __restrict dy, float* __restrict sum, std
   }
 }
 
+// Combines accumulators by halves, into the first: widths are constants, so that each is one
+// operation on a register.
+template <std::size_t kWidth, typename Combine>
+[[gnu::always_inline]] inline void fold_lanes(float* lanes, Combine combine) {
+  for (std::size_t lane = 0; lane < kWidth; ++lane)
+    lanes[lane] = combine(lanes[lane], lanes[lane + kWidth]);
+  if constexpr (kWidth > 1) fold_lanes<kWidth / 2>(lanes, combine);
+}
+
 // The sum of f(i) for i in [0, count), with kSimdLanes accumulators in a fixed order.
 template <typename F>
 [[gnu::always_inline]] inline float lane_sum(std::int64_t count, F f) {
@@ -76,9 +85,7 @@ template <typename F>
     for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += f(i + lane);
   }
   for (std::int64_t lane = 0; i + lane < count; ++lane) lanes[lane] += f(i + lane);
-  for (std::int64_t width = kLanes / 2; width > 0; width /= 2) {
-    for (std::int64_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-  }
+  fold_lanes<kSimdLanes / 2>(lanes, [](float a, float b) { return a + b; });
   return lanes[0];
 }
 
@@ -171,8 +178,16 @@ TANDEM_SIMD void dropout_kernel(const float* x, float* y, std::size_t count,
   }
   float top = row[0];
   for (; i < length; ++i) top = row[i] > top ? row[i] : top;
-  for (const float other : tops) top = other > top ? other : top;
-  return top;
+  fold_lanes<kSimdLanes / 2>(tops, [](float a, float b) { return b > a ? b : a; });
+  return tops[0] > top ? tops[0] : top;
+}
+
+// How much of a row is computed when `length` of it count: whole registers, where the row has room
+// for them, since attention's rows are short and of every length.
+[[gnu::always_inline]] inline std::int64_t computed(std::int64_t length, std::int64_t columns) {
+  constexpr auto kLanes = static_cast<std::int64_t>(kSimdLanes);
+  const std::int64_t whole = (length + kLanes - 1) / kLanes * kLanes;
+  return whole <= columns ? whole : length;
 }
 
 // exp(-x^2 / 2) and the share of a normal distribution below x.
@@ -279,12 +294,14 @@ void layer_norm_backward(const float* dy, const float* x, const float* weight, c
 }
 
 TANDEM_SIMD float softmax_row(float* row, std::int64_t length, std::int64_t columns, float scale) {
-  const float top = largest(row, length);
-  for (std::int64_t i = 0; i < length; ++i) row[i] = fast_exp((row[i] - top) * scale);
-  const float sum = lane_sum(length, [&](std::int64_t i) { return row[i]; });
-  const float inverse = 1.0F / sum;
-  for (std::int64_t i = 0; i < length; ++i) row[i] *= inverse;
+  const std::int64_t count = computed(length, columns);
+  for (std::int64_t i = length; i < count; ++i) row[i] = row[0];
+  const float top = largest(row, count);
+  for (std::int64_t i = 0; i < count; ++i) row[i] = fast_exp((row[i] - top) * scale);
   for (std::int64_t i = length; i < columns; ++i) row[i] = 0;
+  const float sum = lane_sum(count, [&](std::int64_t i) { return row[i]; });
+  const float inverse = 1.0F / sum;
+  for (std::int64_t i = 0; i < count; ++i) row[i] *= inverse;
   return sum;
 }
 
@@ -317,9 +334,10 @@ void gelu_of_biased_backward(float* dy, const float* slope, float* bias_gradient
 
 TANDEM_SIMD void softmax_row_backward(const float* __restrict p, float* __restrict dp,
                                       std::int64_t length, std::int64_t columns, float scale) {
-  const float dot = lane_sum(length, [&](std::int64_t i) { return p[i] * dp[i]; });
-  for (std::int64_t i = 0; i < length; ++i) dp[i] = p[i] * (dp[i] - dot) * scale;
+  const std::int64_t count = computed(length, columns);
   for (std::int64_t i = length; i < columns; ++i) dp[i] = 0;
+  const float dot = lane_sum(count, [&](std::int64_t i) { return p[i] * dp[i]; });
+  for (std::int64_t i = 0; i < count; ++i) dp[i] = p[i] * (dp[i] - dot) * scale;
 }
 
 TANDEM_SIMD void embed(const std::int32_t* tokens, const float* table, const float* position,
