@@ -88,6 +88,18 @@ std::string peer_of(int socket) {
   return to_string(endpoint_of(reinterpret_cast<sockaddr*>(&address)));
 }
 
+bool stays_on_host(int socket) {
+  sockaddr_storage own{}, peer{};
+  socklen_t own_size = sizeof own, peer_size = sizeof peer;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_size) != 0 ||
+      ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0)
+    return false;
+  const auto host = [](const sockaddr_storage& address) {
+    return endpoint_of(reinterpret_cast<const sockaddr*>(&address)).host;
+  };
+  return own.ss_family == peer.ss_family && own.ss_family != AF_UNIX && host(own) == host(peer);
+}
+
 Error needs_secret(const Endpoint& endpoint) {
   return Error(
       Code::kDenied,

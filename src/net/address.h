@@ -28,6 +28,8 @@ bool is_remote(const std::string& host);
 // Of a connected socket: AF_INET or AF_INET6, and its peer's address as text.
 int family_of(int socket);
 std::string peer_of(int socket);
+// Whether its two ends have one address: then the bytes do not leave the host.
+bool stays_on_host(int socket);
 
 // kDenied, with what to do about it: an endpoint without a secret would let anybody in.
 Error needs_secret(const Endpoint& endpoint);

@@ -1,6 +1,8 @@
 #include "net/secure_socket.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -17,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "net/address.h"
+
 namespace tandem::net {
 namespace {
 
@@ -27,6 +31,8 @@ constexpr std::size_t kBatchBytes = 4 * kRecordBytes;
 // After so many bytes a direction gets a new key. AES-GCM must not protect more than 2^24 records
 // with one (RFC 8446, 5.5), which takes minutes at the speed of a training.
 constexpr std::uint64_t kKeyBytes = std::uint64_t{64} << 20;
+// Every Linux has it.
+constexpr std::string_view kUnpaced = "reno";
 
 // How a greeting in the clear and a handshake of TLS begin.
 constexpr char kHelloByte = 'T', kTlsByte = 0x16;
@@ -253,6 +259,12 @@ class SecureSocket::Session {
 
 Result<SecureSocket> SecureSocket::create(Descriptor socket, Role role,
                                           const std::shared_ptr<const Tls>& tls) try {
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  // Inside a host there is no network to spare, and congestion control that paces what is sent, as
+  // BBR does, halves the speed.
+  if (stays_on_host(socket.get()))
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, kUnpaced.data(), kUnpaced.size());
   std::unique_ptr<Session> session;
   if (tls != nullptr) session = std::make_unique<Session>(tls->begin(), socket.get(), role);
   return SecureSocket(std::move(socket), role, std::move(session));

@@ -20,7 +20,8 @@ namespace tandem::net {
 
 class SecureSocket {
  public:
-  // In the clear where `tls` is null. REQUIRES: the socket does not block.
+  // In the clear where `tls` is null. Sets what suits the socket: nothing waits for more, or for a
+  // pace inside a host. REQUIRES: the socket does not block.
   static Result<SecureSocket> create(Descriptor socket, Role role,
                                      const std::shared_ptr<const Tls>& tls);
   SecureSocket(SecureSocket&&) noexcept;

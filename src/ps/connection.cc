@@ -165,7 +165,9 @@ Result<std::size_t> Connection::receive_some(Receiver& receiver) {
   // What is missing of a payload goes straight to its place; what follows it, to the buffer.
   const std::span<std::byte> missing = payload_.subspan(received_of_payload_);
   if (input_begin_ == input_end_) input_begin_ = input_end_ = 0;
-  const std::span<std::byte> rest = std::span(input_).subspan(input_end_);
+  std::span<std::byte> rest = std::span(input_).subspan(input_end_);
+  // Behind much comes more: its header alone, so that it goes to its place, too, and no byte twice.
+  if (missing.size() >= rest.size()) rest = rest.first(std::min(rest.size(), kHeaderBytes));
   std::array<iovec, 2> parts = {iovec{missing.data(), missing.size()},
                                 iovec{rest.data(), rest.size()}};
   auto got = socket_.receive(missing.empty() ? std::span(parts).subspan(1) : std::span(parts));

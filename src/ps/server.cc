@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/socket.h>
 
@@ -215,8 +214,6 @@ void Server::accept_all() {
       ++refused_;
       continue;
     }
-    const int on = 1;
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     std::string address = net::peer_of(socket.get());
     auto greeting = Greeting::create(net::Role::kListens, secret_);
     auto secure = net::SecureSocket::create(std::move(socket), net::Role::kListens, config_.tls);
