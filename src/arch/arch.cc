@@ -1,11 +1,13 @@
 #include "arch/arch.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "arch/assembler.h"
 #include "arch/kinds.h"
+#include "base/check.h"
 
 namespace tandem::arch {
 
@@ -91,6 +93,22 @@ Result<Blueprint> build(const ModelConfig& config, const Interface& interface, L
     *where = {config.kind == "layers" ? index - 1 : -1, result.error().message()};
   }
   return result;
+}
+
+Result<Blueprint> build_with_window(const ModelConfig& config, const Interface& interface,
+                                    std::int64_t window_rows, LayerError* where) {
+  Interface seen = interface;
+  for (IdColumn& ids : seen.ids) ids.rows = std::min(ids.rows, window_rows);
+  TANDEM_ASSIGN(Blueprint blueprint, build(config, seen, where));
+  for (Table& table : blueprint.tables) {
+    const auto ids =
+        std::find_if(interface.ids.begin(), interface.ids.end(),
+                     [&](const IdColumn& each) { return each.column == table.column; });
+    TANDEM_CHECK(ids != interface.ids.end());
+    table.all_rows = ids->rows;
+    blueprint.window += table.rows * table.width;
+  }
+  return blueprint;
 }
 
 }  // namespace tandem::arch

@@ -131,7 +131,8 @@ struct Table {
   std::int64_t slot = 0;  // Index into Blueprint::slots.
   std::int64_t rows = 0;
   std::int64_t width = 0;
-  std::int64_t column = 0;  // Which of a sample's inputs says the row.
+  std::int64_t column = 0;    // Which of a sample's inputs says the row.
+  std::int64_t all_rows = 0;  // Of the whole table, where `rows` is a window on it; else `rows`.
 };
 
 struct Block {
@@ -149,6 +150,8 @@ struct Blueprint {
   std::vector<Table> tables;    // They come first in the flat parameter vector, in this order.
   std::int64_t parameters = 0;  // Floats in the flat parameter vector.
   std::int64_t buffers = 0;     // Floats in the flat buffer vector.
+  // Floats at the front that are windows: places for some rows of tables that are kept elsewhere.
+  std::int64_t window = 0;
 };
 
 // Where in `layers` a configuration is wrong, for messages that point at a line of the job file.
@@ -161,5 +164,10 @@ struct LayerError {
 // layer.
 Result<Blueprint> build(const ModelConfig& config, const Interface& interface,
                         LayerError* where = nullptr);
+
+// The same with a window of at most `window_rows` rows instead of each table. A sample's number of
+// a row is then the place of that row in the window.
+Result<Blueprint> build_with_window(const ModelConfig& config, const Interface& interface,
+                                    std::int64_t window_rows, LayerError* where = nullptr);
 
 }  // namespace tandem::arch

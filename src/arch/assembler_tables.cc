@@ -86,7 +86,7 @@ Status Assembler::add_wide_deep(const Layer& layer) {
 void Assembler::add_table(std::string name, const IdColumn& ids, std::int64_t width, double scale) {
   TANDEM_CHECK(blueprint_.tables.size() == blueprint_.slots.size());
   blueprint_.tables.push_back(
-      {static_cast<std::int64_t>(blueprint_.slots.size()), ids.rows, width, ids.column});
+      {static_cast<std::int64_t>(blueprint_.slots.size()), ids.rows, width, ids.column, ids.rows});
   add_slot(std::move(name), SlotKind::kParameter, {ids.rows, width},
            scale > 0 ? Fill::kRows : Fill::kZeros, scale);
 }

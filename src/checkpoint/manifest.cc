@@ -116,8 +116,9 @@ Result<Manifest> parse(std::string_view json) {
 
 Status check_tensor(const TensorChecksum& expected, const TensorEntry& entry,
                     const Safetensors& model) {
-  if (entry.dtype != Dtype::kF32 || entry.shape != expected.shape) {
-    return corrupt(fmt::format("tensor \"{}\" is {} {}, but the manifest says F32 {}",
+  const bool is_ours = entry.dtype == Dtype::kF32 || entry.dtype == Dtype::kI64;
+  if (!is_ours || entry.shape != expected.shape) {
+    return corrupt(fmt::format("tensor \"{}\" is {} {}, but the manifest says F32 or I64 {}",
                                expected.name, to_string(entry.dtype), to_string(entry.shape),
                                to_string(expected.shape)));
   }

@@ -43,10 +43,18 @@ Result<std::optional<Manifest>> read_manifest(const fs::path& model_path) {
   return std::optional<Manifest>(std::move(manifest));
 }
 
-Status read_tensors(std::span<const std::byte> bytes, ModelFile& model) {
+using Wanted = std::function<bool(std::string_view)>;
+
+Status read_tensors(std::span<const std::byte> bytes, const Wanted& wanted, ModelFile& model) {
   TANDEM_ASSIGN(Safetensors file, parse_safetensors(bytes, model.path.string()));
   model.metadata = std::move(file.metadata);
   for (const TensorEntry& entry : file.tensors) {
+    if (wanted && !wanted(entry.name)) continue;
+    if (entry.dtype == Dtype::kI64 && entry.name.ends_with(kKeysSuffix)) {
+      TANDEM_ASSIGN(std::vector<std::int64_t> values, read_integers(file, entry));
+      model.keys.push_back({entry.name, entry.shape, std::move(values)});
+      continue;
+    }
     if (!is_float(entry.dtype)) {
       model.skipped.push_back(fmt::format("{} ({})", entry.name, to_string(entry.dtype)));
       continue;
@@ -57,7 +65,7 @@ Status read_tensors(std::span<const std::byte> bytes, ModelFile& model) {
   return {};
 }
 
-Result<ModelFile> load(const fs::path& path) {
+Result<ModelFile> load(const fs::path& path, const Wanted& wanted) {
   ModelFile model;
   TANDEM_ASSIGN(model.path, locate(path));
   TANDEM_ASSIGN(model.manifest, read_manifest(model.path));
@@ -71,7 +79,7 @@ Result<ModelFile> load(const fs::path& path) {
                        "unchecked");
     }
   }
-  TANDEM_TRY(read_tensors(file.bytes(), model));
+  TANDEM_TRY(read_tensors(file.bytes(), wanted, model));
   return model;
 }
 
@@ -83,9 +91,16 @@ const Tensor* ModelFile::find(std::string_view name) const {
   return found == tensors.end() ? nullptr : &*found;
 }
 
-Result<ModelFile> load_model(const fs::path& path) {
+const IntegerTensor* ModelFile::find_keys(std::string_view name) const {
+  const auto found = std::find_if(keys.begin(), keys.end(), [name](const IntegerTensor& tensor) {
+    return tensor.name == name;
+  });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+Result<ModelFile> load_model(const fs::path& path, const Wanted& wanted) {
   try {
-    return load(path);
+    return load(path, wanted);
   } catch (const std::bad_alloc&) {
     return Error(Code::kOutOfSpace,
                  fmt::format("{}: the model does not fit into memory", path.string()));
@@ -97,7 +112,7 @@ Result<Manifest> save_model(const fs::path& path, const ModelContent& content) {
   tensors.insert(tensors.end(), content.buffers.begin(), content.buffers.end());
   TANDEM_ASSIGN(const std::string prefix, safetensors_prefix(tensors, content.metadata));
   std::uint64_t bytes = prefix.size();
-  for (const TensorView& tensor : tensors) bytes += tensor.values.size_bytes();
+  for (const TensorView& tensor : tensors) bytes += as_bytes(tensor).size();
   TANDEM_ASSIGN(AtomicFile file, AtomicFile::create(path, bytes));
   const Sink sink = [&](std::span<const std::byte> piece) { return file.append(piece); };
   TANDEM_ASSIGN(Manifest manifest, make_manifest(path.filename().string(), prefix, tensors, sink));

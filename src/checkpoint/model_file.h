@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,21 +21,29 @@ namespace tandem::checkpoint {
 // The model's name in a run directory.
 inline constexpr std::string_view kModelFileName = "model.safetensors";
 
+// A table of which not all rows are there, "user.weight", is two tensors: "user.weight.keys", I64
+// and ascending, and "user.weight.rows", a row for each of these.
+inline constexpr std::string_view kKeysSuffix = ".keys", kRowsSuffix = ".rows";
+
 struct ModelFile {
   std::filesystem::path path;
   Metadata metadata;
-  std::vector<Tensor> tensors;  // In the order of their data.
+  std::vector<Tensor> tensors;      // In the order of their data.
+  std::vector<IntegerTensor> keys;  // Of tables; the same.
   std::vector<std::string>
       skipped;  // Tensors that hold no floats: "bn1.num_batches_tracked (I64)".
   std::optional<Manifest> manifest;  // Absent for files that something else wrote.
 
   // Null when there is none. Takes time in the number of tensors.
   const Tensor* find(std::string_view name) const;
+  const IntegerTensor* find_keys(std::string_view name) const;
 };
 
 // Reads a .safetensors file, or the one in a run directory. When a manifest stands beside it, a
 // file that does not match is refused with kCorrupt.
-Result<ModelFile> load_model(const std::filesystem::path& path);
+// Of a file with much that the caller does not want, only the tensors for which `wanted` is true.
+Result<ModelFile> load_model(const std::filesystem::path& path,
+                             const std::function<bool(std::string_view name)>& wanted = {});
 
 // What is to be saved, in slot order.
 struct ModelContent {

@@ -115,10 +115,11 @@ Error too_large() {
 
 }  // namespace
 
-std::string npy_prefix(const Shape& shape) {
+std::string npy_prefix(const Shape& shape, Dtype dtype) {
   const char* comma = shape.size() == 1 ? "," : "";
-  std::string text = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}{}), }}",
-                                 fmt::join(shape, ", "), comma);
+  std::string text =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
+                  dtype == Dtype::kI64 ? "<i8" : "<f4", fmt::join(shape, ", "), comma);
   constexpr std::size_t kFixedBytes = 10;  // Magic, version, length.
   const std::size_t whole = (kFixedBytes + text.size() + 1 + 63) / 64 * 64;
   text.resize(whole - kFixedBytes - 1, ' ');
@@ -140,7 +141,7 @@ Status write_npz(const std::filesystem::path& path, std::span<const TensorView> 
     TANDEM_TRY(check_name(tensor.name));
     Entry& entry = entries.emplace_back();
     entry.name = tensor.name + ".npy";
-    entry.npy = npy_prefix(tensor.shape);
+    entry.npy = npy_prefix(tensor.shape, tensor.integers ? Dtype::kI64 : Dtype::kF32);
     entry.values = as_chars(tensor);
     entry.offset = offset;
     if (offset + entry.bytes() > kMostBytes) return too_large();

@@ -8,12 +8,14 @@
 #include <string>
 
 #include "base/result.h"
+#include "checkpoint/dtype.h"
 #include "checkpoint/tensor.h"
 
 namespace tandem::checkpoint {
 
 // The bytes in front of a tensor's numbers in an npy file (version 1.0), a multiple of 64.
-std::string npy_prefix(const Shape& shape);
+// `dtype` is kF32 or kI64.
+std::string npy_prefix(const Shape& shape, Dtype dtype = Dtype::kF32);
 
 // Writes the archive atomically. kInvalidArgument when a name repeats or could not be a file's
 // name, a shape does not fit its values, or the archive would reach 4 GiB or 65,535 entries, beyond

@@ -111,6 +111,17 @@ Result<Safetensors> parse_safetensors(std::span<const std::byte> bytes, std::str
   return parsed;
 }
 
+Result<std::vector<std::int64_t>> read_integers(const Safetensors& file, const TensorEntry& entry) {
+  if (entry.dtype != Dtype::kI64) {
+    return Error(Code::kInvalidArgument, fmt::format("tensor \"{}\" is {}, and not I64", entry.name,
+                                                     to_string(entry.dtype)));
+  }
+  const std::span<const std::byte> bytes = file.bytes(entry);
+  std::vector<std::int64_t> values(bytes.size() / sizeof(std::int64_t));
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
 Result<std::vector<float>> read_floats(const Safetensors& file, const TensorEntry& entry) {
   if (!is_float(entry.dtype)) {
     return Error(

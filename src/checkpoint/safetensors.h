@@ -45,6 +45,9 @@ struct Safetensors {
 // what is wrong, in which tensor; kVersionMismatch for an element type that is not known.
 Result<Safetensors> parse_safetensors(std::span<const std::byte> bytes, std::string_view file);
 
+// The tensor's whole numbers. kInvalidArgument when its type is not I64. REQUIRES: as below.
+Result<std::vector<std::int64_t>> read_integers(const Safetensors& file, const TensorEntry& entry);
+
 // The tensor's numbers as floats. kInvalidArgument when its type is not F64, F32, F16 or BF16.
 // REQUIRES: the entry is one of file.tensors.
 Result<std::vector<float>> read_floats(const Safetensors& file, const TensorEntry& entry);

@@ -31,8 +31,8 @@ Json make_header(std::span<const TensorView> tensors, const Metadata& metadata) 
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t offset = 0;
   for (const TensorView& tensor : tensors) {
-    const std::uint64_t end = offset + tensor.values.size_bytes();
-    Json entry = {{"dtype", "F32"}, {"shape", tensor.shape}};
+    const std::uint64_t end = offset + as_bytes(tensor).size();
+    Json entry = {{"dtype", tensor.integers ? "I64" : "F32"}, {"shape", tensor.shape}};
     entry["data_offsets"] = Json::array({offset, end});
     // Not operator[], which compares with all keys before it; check_tensors() has seen that names
     // differ.

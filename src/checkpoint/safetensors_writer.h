@@ -1,5 +1,6 @@
-// Writing safetensors: F32 tensors one after another in the order given, behind a JSON header. The
-// numbers go from where they lie to the file; nothing is copied. Byte layout: docs/model-files.md.
+// Writing safetensors: F32 and I64 tensors one after another in the order given, behind a JSON
+// header. The numbers go from where they lie to the file; nothing is copied. Byte layout:
+// docs/model-files.md.
 #pragma once
 
 #include <filesystem>

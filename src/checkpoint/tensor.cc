@@ -13,6 +13,13 @@ std::vector<TensorView> views(std::span<const Tensor> tensors) {
   return result;
 }
 
+std::vector<TensorView> views(std::span<const IntegerTensor> tensors) {
+  std::vector<TensorView> result;
+  for (const IntegerTensor& tensor : tensors)
+    result.push_back({tensor.name, tensor.shape, {}, std::span(tensor.values)});
+  return result;
+}
+
 Result<std::int64_t> element_count(const Shape& shape) {
   std::int64_t count = 1;
   bool overflow = false;
@@ -49,17 +56,18 @@ Status check_tensors(std::span<const TensorView> tensors) {
                                                        tensor.name, kMostDimensions));
     }
     const Result<std::int64_t> count = element_count(tensor.shape);
-    if (!count.ok() || *count != std::ssize(tensor.values)) {
+    const std::size_t values = tensor.integers ? tensor.integers->size() : tensor.values.size();
+    if (!count.ok() || *count != static_cast<std::int64_t>(values)) {
       return Error(Code::kInvalidArgument,
                    fmt::format("tensor \"{}\" has {} values, which is not what its shape {} needs",
-                               tensor.name, tensor.values.size(), to_string(tensor.shape)));
+                               tensor.name, values, to_string(tensor.shape)));
     }
   }
   return {};
 }
 
 std::span<const std::byte> as_bytes(const TensorView& tensor) {
-  return std::as_bytes(tensor.values);
+  return tensor.integers ? std::as_bytes(*tensor.integers) : std::as_bytes(tensor.values);
 }
 
 std::string_view as_chars(const TensorView& tensor) {

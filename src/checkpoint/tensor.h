@@ -1,9 +1,11 @@
-// What model files are made of: named float arrays with shapes, and text metadata. Plain values.
+// What model files are made of: named float arrays with shapes, the keys of tables, which are whole
+// numbers, and text metadata. Plain values.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,15 +28,24 @@ struct Tensor {
   std::vector<float> values;
 };
 
+// One of whole numbers.
+struct IntegerTensor {
+  std::string name;
+  Shape shape;
+  std::vector<std::int64_t> values;
+};
+
 // A tensor that is to be written, in somebody else's memory.
 struct TensorView {
   std::string name;
   Shape shape;
   std::span<const float> values;
+  std::optional<std::span<const std::int64_t>> integers = {};  // Instead of values.
 };
 
 // The same tensors, to be written; they must outlive the views.
 std::vector<TensorView> views(std::span<const Tensor> tensors);
+std::vector<TensorView> views(std::span<const IntegerTensor> tensors);
 
 // The product of the dimensions (1 for none), or kCorrupt when one is negative or the product
 // exceeds 2^63 - 1.

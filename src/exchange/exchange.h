@@ -18,6 +18,7 @@
 #include "optim/config.h"
 #include "optim/optimizer.h"
 #include "optim/range.h"
+#include "ps/client.h"
 #include "ps/tables.h"
 
 namespace tandem::exchange {
@@ -25,8 +26,14 @@ namespace tandem::exchange {
 using collective::Bucket;
 using collective::Deadline;
 using ps::Pull;
+using ps::Records;
+using ps::RecordSink;
+using ps::RecordSource;
 using ps::RowLists;
+using ps::SparseRows;
 using ps::Table;
+using ps::TableRecords;
+using ps::TableSize;
 
 // What is exchanged and how parameters are updated; the same at every worker.
 struct Plan {
@@ -39,6 +46,9 @@ struct Plan {
   // that a step touches. The tables are trained; other exchanges do not look at them.
   Pull pull = Pull::kFull;
   std::vector<Table> tables = {};
+  // Where servers keep these by key: one for each. Then they are windows, first in the vector.
+  std::vector<SparseRows> sparse = {};
+  std::int64_t admit_after = 0, evict_after = 0;
 };
 
 struct Update {
@@ -68,6 +78,21 @@ class Exchange {
   virtual Status complete(std::int64_t /*steps_done*/, std::span<float> /*parameters*/,
                           Deadline /*deadline*/) {
     return {};
+  }
+
+  // Where tables are kept by key, between steps. Brings rows into the windows, in the order of
+  // their numbers; gives all that the tables hold to a sink; says how large they are. No other
+  // worker need do anything.
+  virtual Status read_rows(std::int64_t /*steps_done*/, const RowLists& /*rows*/,
+                           std::span<float> /*parameters*/, Deadline /*deadline*/) {
+    return {};
+  }
+  virtual Status read_tables(std::int64_t /*steps_done*/, const RecordSink& /*sink*/,
+                             Deadline /*deadline*/) {
+    return {};
+  }
+  virtual Result<std::vector<TableSize>> table_sizes(Deadline /*deadline*/) {
+    return std::vector<TableSize>();
   }
 
   // The step after `steps_done` begins.

@@ -23,6 +23,9 @@ ps::Plan plan_for(const Plan& plan, const ServersConfig& config, int workers) {
   made.lanes = plan.reduce.lanes;
   made.pull = plan.pull;
   if (plan.pull == Pull::kPartial) made.tables = plan.tables;
+  made.sparse = plan.sparse;
+  made.admit_after = plan.admit_after;
+  made.evict_after = plan.evict_after;
   made.ends = collective::ends_of(plan.reduce, workers);
   made.async = config.async;
   // Workers that do not wait for each other clip what they push.
@@ -66,7 +69,8 @@ Result<ServerLink> ServerLink::connect(const Plan& plan, const ServersConfig& co
     connected = Error(Code::kInvalidArgument, connected.error().message());
   TANDEM_TRY(share_outcome(connected, group, deadline));
   ServerLink link(std::move(client).value(), ps::trained_in_pieces(agreed), optimizer);
-  link.has_rows_ = !agreed.tables.empty();
+  link.has_rows_ = !agreed.tables.empty() && !agreed.is_sparse();
+  link.is_sparse_ = agreed.is_sparse();
   Status prepared;
   if (group.rank() == 0) prepared = link.prepare(config, parameters, deadline);
   TANDEM_TRY(share_outcome(prepared, group, deadline));
@@ -81,11 +85,14 @@ Status ServerLink::prepare(const ServersConfig& config, std::span<float> paramet
   } else if (client_->can_fetch(steps)) {
     TANDEM_TRY(client_->restore(steps, arrays(parameters), deadline));
   } else if ((config.optimizer_steps == steps || optimizer_->state().empty()) &&
-             (config.parameters_steps == steps || !(has_rows_ || config.async))) {
-    TANDEM_TRY(client_->load(steps, arrays(parameters), deadline));
+             (config.parameters_steps == steps || !(has_rows_ || config.async)) &&
+             (config.tables_steps == steps || !is_sparse_)) {
+    TANDEM_TRY(client_->load(steps, arrays(parameters), deadline, config.tables));
   } else {
-    return Error(Code::kNotFound,
-                 fmt::format("no server has the optimizer's state after step {} any more", steps));
+    return Error(
+        Code::kNotFound,
+        fmt::format("no server has {} after step {} any more",
+                    is_sparse_ ? "its part of the tables" : "the optimizer's state", steps));
   }
   return client_->compare_copies(steps, deadline);
 }

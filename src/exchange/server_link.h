@@ -49,6 +49,7 @@ class ServerLink {
   std::unique_ptr<ps::Client> client_;
   std::vector<Bucket> trained_;  // In pieces.
   bool has_rows_ = false;        // Some travel by themselves.
+  bool is_sparse_ = false;       // And servers alone have them.
   optim::Optimizer* optimizer_;
 };
 

@@ -25,10 +25,22 @@ class Servers final : public Exchange {
 
   Status complete(std::int64_t steps_done, std::span<float> parameters,
                   Deadline deadline) override {
-    if (!has_rows() || whole_ == steps_done) return {};
+    if (!has_rows() || is_sparse() || whole_ == steps_done) return {};
     TANDEM_TRY(client_.fetch_tables(steps_done, parameters, deadline));
     whole_ = steps_done;
     return {};
+  }
+
+  Status read_rows(std::int64_t steps_done, const RowLists& rows, std::span<float> parameters,
+                   Deadline deadline) override {
+    return client_.read_rows(steps_done, rows, parameters, deadline);
+  }
+  Status read_tables(std::int64_t steps_done, const RecordSink& sink, Deadline deadline) override {
+    return is_sparse() ? client_.read_tables(steps_done, sink, deadline) : Status();
+  }
+  Result<std::vector<TableSize>> table_sizes(Deadline deadline) override {
+    if (!is_sparse()) return std::vector<TableSize>();
+    return client_.table_sizes(deadline);
   }
 
   Status begin(std::int64_t steps_done, double lr, Deadline) override {
@@ -62,6 +74,8 @@ class Servers final : public Exchange {
   collective::Traffic traffic() const override { return client_.traffic(); }
 
  private:
+  bool is_sparse() const { return !plan_.sparse.empty(); }
+
   const Plan plan_;
   ServerLink link_;
   ps::Client& client_;

@@ -16,6 +16,7 @@
 #include "net/tls.h"
 #include "optim/optimizer.h"
 #include "ps/arrivals.h"
+#include "ps/client.h"
 
 namespace tandem::exchange {
 
@@ -34,6 +35,10 @@ struct ServersConfig {
   // After which step this worker's parameters are whole; matters where a plan has tables, or
   // workers do not wait for each other.
   std::int64_t parameters_steps = -1;
+  // Where tables are kept by key: what they hold after `tables_steps` steps, for servers that do
+  // not have it. -1: it is not known here.
+  ps::RecordSource tables = {};
+  std::int64_t tables_steps = -1;
   // Workers do not wait for each other (exchange/tasks.h); nothing: in step.
   std::optional<ps::AsyncRule> async = {};
 };

@@ -24,14 +24,18 @@ std::vector<Reason> reasons_of(const Job& job) {
     return {{"cluster.strategy",
              job.cluster.strategy,
              {"cluster.servers", "cluster.replicas", "ps.consistency", "ps.staleness", "ps.quorum",
-              "ps.stale_lr", "ps.compensation", "ps.transport", "ps.pull"}}};
+              "ps.stale_lr", "ps.compensation", "ps.transport", "ps.pull", "ps.admit_after",
+              "ps.evict_after"}}};
   }
   const std::string_view consistency = job.ps.consistency;
   Reason reason{"ps.consistency", consistency, {}};
   if (consistency != "ssp") reason.paths = {"ps.staleness"};
   if (consistency == "bsp")
     reason.paths.insert(reason.paths.end(), {"ps.stale_lr", "ps.compensation"});
-  return {reason};
+  std::vector<Reason> reasons{reason};
+  if (job.ps.tables == "dense")
+    reasons.push_back({"ps.tables", job.ps.tables, {"ps.admit_after", "ps.evict_after"}});
+  return reasons;
 }
 
 bool is_default(std::string_view path, const Job& job) {

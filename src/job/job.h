@@ -66,6 +66,9 @@ struct Ps {
   double compensation = 0;             // Of delays; ssp and asp. 0: none.
   std::string transport = "auto";      // auto, tcp.
   std::string pull = "full";           // full, partial.
+  std::string tables = "dense";        // dense, sparse: where tables of embeddings live.
+  std::int64_t admit_after = 0;        // Steps that touch a row before it is made; sparse.
+  std::int64_t evict_after = 0;  // Steps without touch after which it is gone; sparse. 0: never.
 };
 
 struct Checkpoint {
@@ -87,6 +90,8 @@ struct Job {
   bool has_servers() const { return cluster.strategy == "ps"; }
   // Whether workers wait for each other only now and then.
   bool is_async() const { return has_servers() && (ps.consistency != "bsp" || ps.quorum < 1); }
+  // Whether servers keep the tables of embeddings row by row, and workers none of them.
+  bool has_sparse_tables() const { return has_servers() && ps.tables == "sparse"; }
   std::int64_t lanes() const { return cluster.lanes > 0 ? cluster.lanes : cluster.workers; }
 };
 

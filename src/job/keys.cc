@@ -384,6 +384,24 @@ std::vector<Key> ps_keys() {
                  {"partial",
                   "those that are not frozen; of tables of embeddings, the rows of the worker's "
                   "batches"}}},
+      {.path = "ps.tables",
+       .field = ps<&Ps::tables>(),
+       .meaning = "Where tables of embeddings are kept, with strategy `ps`.",
+       .words = {{"dense", "as other parameters: whole, with every worker and on the servers"},
+                 {"sparse",
+                  "on the servers alone, which make a row when it is first trained; a worker has "
+                  "the rows of its batches. `pull` is then `partial`. Updates act on the rows that "
+                  "a step touches"}}},
+      {.path = "ps.admit_after",
+       .field = ps<&Ps::admit_after>(),
+       .meaning = "With sparse tables: so many steps that touch a row are counted and dropped "
+                  "before it is made.",
+       .range = from_to(0, 1e9)},
+      {.path = "ps.evict_after",
+       .field = ps<&Ps::evict_after>(),
+       .meaning = "With sparse tables: a row that no step touched for so many steps is as if it "
+                  "had never been; 0: rows stay.",
+       .range = from_to(0, 1e9)},
   };
 }
 

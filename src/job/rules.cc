@@ -276,6 +276,47 @@ std::optional<Broken> partial_pulls_go_in_step(const Job& job) {
   return std::nullopt;
 }
 
+std::optional<Broken> sparse_tables_have_a_place(const Job& job) {
+  if (job.ps.tables != "sparse") return std::nullopt;
+  if (!job.has_servers()) {
+    return Broken{"ps.tables",
+                  fmt::format("sparse tables live on parameter servers, and strategy `{}` has none",
+                              job.cluster.strategy),
+                  "use \"dense\", or strategy = \"ps\""};
+  }
+  if (!has_tables(job)) {
+    return Broken{"ps.tables",
+                  fmt::format("model `{}` has no tables of embeddings", job.model.config.kind),
+                  "use \"dense\", or model \"matrix_factorization\" or \"wide_deep\""};
+  }
+  return std::nullopt;
+}
+
+std::optional<Broken> sparse_tables_go_in_step(const Job& job) {
+  if (!job.has_sparse_tables() || !has_tables(job)) return std::nullopt;
+  if (job.is_async()) {
+    return Broken{"ps.tables",
+                  "sparse tables need workers that go in step: servers add the gradients of a row "
+                  "in the order of the lanes",
+                  "use \"dense\", or consistency = \"bsp\" with quorum = 1"};
+  }
+  if (job.cluster.replicas > 1) {
+    return Broken{"ps.tables", "sparse tables are on one server each, without copies",
+                  "use \"dense\", or replicas = 1"};
+  }
+  if (job.train.clip.norm > 0) {
+    return Broken{"ps.tables",
+                  "clipping by norm needs the gradients of all rows in one order, and sparse "
+                  "tables are spread over servers by key",
+                  "use \"dense\", or clip by `value`"};
+  }
+  if (!job.model.init_from.empty()) {
+    return Broken{"ps.tables", "sparse tables begin empty, not with the rows of `model.init_from`",
+                  "use \"dense\", or leave `init_from` out"};
+  }
+  return std::nullopt;
+}
+
 std::optional<Broken> buckets_are_worth_a_message(const Job& job) {
   constexpr std::int64_t kLeast = 256;
   if (job.cluster.bucket_bytes == 0 || job.cluster.bucket_bytes >= kLeast) return std::nullopt;
@@ -324,6 +365,10 @@ std::vector<Rule> rules() {
       {{"cluster.replicas", "cluster.servers", "cluster.strategy"}, copies_fit_on_servers},
       {{"ps.pull", "ps.consistency", "ps.quorum", "cluster.replicas", "cluster.strategy"},
        partial_pulls_go_in_step},
+      {{"ps.tables", "cluster.strategy", "model.kind"}, sparse_tables_have_a_place},
+      {{"ps.tables", "ps.consistency", "ps.quorum", "cluster.replicas", "train.clip.norm",
+        "model.init_from", "cluster.strategy", "model.kind"},
+       sparse_tables_go_in_step},
       {{"cluster.bucket_bytes"}, buckets_are_worth_a_message},
   };
 }

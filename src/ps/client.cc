@@ -125,7 +125,7 @@ Status Client::open_former(Deadline deadline) {
 }
 
 Status Client::fetch(std::int64_t step, const Arrays& into, Deadline deadline) {
-  const Bucket all{0, config_.plan.parameters};
+  const Bucket all{config_.plan.first(), config_.plan.parameters};
   return fetch(step, std::span(&all, 1), into, deadline);
 }
 

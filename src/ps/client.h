@@ -71,6 +71,23 @@ struct TaskGiven {
 // The arrays of a state: the parameters, then the optimizer's.
 using Arrays = std::vector<std::span<float>>;
 
+// Some of what a table that is kept by key holds, in the order of keys (ps/sparse_table.h).
+struct TableRecords {
+  std::size_t table = 0;
+  Records what = Records::kRows;
+  std::size_t record_bytes = 0;
+  std::span<const std::byte> bytes;
+};
+// Takes them, table by table, rows before candidates. An Error ends it.
+using RecordSink = std::function<Status(const TableRecords&)>;
+// Gives all of a state to a sink, so; where it is empty there are none.
+using RecordSource = std::function<Status(const RecordSink&)>;
+
+// How large a table that is kept by key is, on all servers together.
+struct TableSize {
+  std::uint64_t rows = 0, candidates = 0, evicted = 0, bytes = 0;
+};
+
 class Client {
  public:
   // Connects to all servers. kPeerLost when one is gone.
@@ -86,8 +103,9 @@ class Client {
   // Takes the state after `step` from the servers. Arrays are whole vectors of parameters; empty
   // ones are left out.
   Status fetch(std::int64_t step, const Arrays& into, Deadline deadline);
-  // Gives it to them, whatever they have.
-  Status load(std::int64_t step, const Arrays& from, Deadline deadline);
+  // Gives it to them, whatever they have; with what tables that are kept by key hold.
+  Status load(std::int64_t step, const Arrays& from, Deadline deadline,
+              const RecordSource& tables = {});
   // Gives those that lack it what others have, and leaves the others as they are: should this
   // worker die on the way, nothing is lost. `through` holds what was moved. In the midst of a
   // stretch of tasks those that are behind get what the furthest of their slice has.
@@ -108,6 +126,13 @@ class Client {
   // `parameters`, the whole vector of them. Rows that are not named are neither read nor pushed.
   Status pull_rows(std::int64_t steps_done, std::span<const RowLists> rows,
                    std::span<float> parameters, Deadline deadline);
+  // Where tables are kept by key: brings rows of the state after `step` into the windows, in the
+  // order of their numbers, at any time between two steps.
+  Status read_rows(std::int64_t step, const RowLists& rows, std::span<float> parameters,
+                   Deadline deadline);
+  // There, too: all that the tables hold after `step`. Takes little memory.
+  Status read_tables(std::int64_t step, const RecordSink& sink, Deadline deadline);
+  Result<std::vector<TableSize>> table_sizes(Deadline deadline);
   // All rows of all tables of the state after `step`, at any time between two steps.
   Status fetch_tables(std::int64_t step, std::span<float> parameters, Deadline deadline);
 
@@ -160,6 +185,9 @@ class Client {
   Status fetch(std::int64_t step, std::span<const Bucket> ranges, const Arrays& into,
                Deadline deadline);
   void load_into(ServerEnd& server, std::int64_t step, const Arrays& from);
+  Status load_tables(std::int64_t step, const RecordSource& from, Deadline deadline);
+  Status read_table(std::int64_t step, std::size_t table, Records what, const RecordSink& sink,
+                    Deadline deadline);
   Status await(const std::function<bool()>& done, const std::string& what, Deadline deadline);
   Status await_results(Deadline deadline);
   Result<bool> turn_all();

@@ -57,6 +57,8 @@ std::optional<std::vector<Client::Source>> Client::sources(std::int64_t step, Bu
 }
 
 bool Client::can_fetch(std::int64_t step) const {
+  // Rows that are kept by key are not moved.
+  if (config_.plan.is_sparse()) return all_have(step);
   for (std::size_t slice = 0; slice < config_.servers.size(); ++slice) {
     if (furthest(slice, step).updates(step) == 0 && !sources(step, servers_[slice]->slice()))
       return false;
@@ -74,11 +76,13 @@ void Client::load_into(ServerEnd& server, std::int64_t step, const Arrays& from)
   }
 }
 
-Status Client::load(std::int64_t step, const Arrays& from, Deadline deadline) {
+Status Client::load(std::int64_t step, const Arrays& from, Deadline deadline,
+                    const RecordSource& tables) {
   goes_on_ = false;
   for (auto& server : servers_) {
     if (!server->is_idle()) load_into(*server, step, from);
   }
+  if (config_.plan.is_sparse()) TANDEM_TRY(load_tables(step, tables, deadline));
   return use(step, deadline);
 }
 

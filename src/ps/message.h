@@ -72,8 +72,14 @@ enum class Kind : std::uint8_t {
   kRows = 32,      // Server: floats of them, from the `sequence`th on.
   kPushRows = 33,  // Worker: floats of partial sum `slot` for the rows of list `code`, likewise.
   kStepped = 34,   // Server: all rows of the step are updated.
+  // Where rows are kept by key (ps/table_set.h), records of table `place`, of what `slot` says:
+  kFetchRecords = 35,  // Worker: send me those after `step`, from the `sequence`th on.
+  kRecords = 36,       // Server: some of them, and in `number` how many there are in all.
+  kLoadRecords = 37,   // Worker: these belong to the state after `step`.
+  kSizes = 38,         // Worker: how large are your tables?
+  kSizesAre = 39,      // Server: a PsTableSizes.
 };
-inline constexpr std::uint8_t kLastKind = 34;
+inline constexpr std::uint8_t kLastKind = 39;
 
 // Of kTask, in `code`: what the worker wishes, as bits; that the parameters are too old for it.
 inline constexpr std::uint16_t kPullFirst = 1;

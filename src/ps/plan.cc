@@ -16,7 +16,7 @@ constexpr int kMostMembers = 1 << 12;
 constexpr int kMostTables = 1 << 10;
 // A kPushRows names its list in 16 bits (ps/message.h).
 constexpr std::size_t kMostLists = std::size_t{1} << 16;
-constexpr std::uint64_t kMostRows = std::uint64_t{1} << 32, kMostWidth = 1 << 16;
+constexpr std::uint64_t kMostRows = std::uint64_t{1} << 32;
 
 Error wrong(const std::string& what) {
   return Error(Code::kInvalidArgument, "the plan of a worker makes no sense: " + what);
@@ -71,6 +71,31 @@ Status check_lists(const Plan& plan) {
                   most, kMostLists));
 }
 
+// Windows of rows are first in the vector, one behind the other.
+Status read_sparse(const wire::PsPlan& message, Plan& plan) {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < plan.tables.size(); ++i) {
+    const wire::PsTable& each = message.tables(static_cast<int>(i));
+    if (each.has_sparse() != message.tables(0).has_sparse())
+      return wrong("how its tables are kept");
+    if (!each.has_sparse()) continue;
+    const wire::PsSparseRows& sparse = each.sparse();
+    if (plan.tables[i].begin != end || sparse.keys() < plan.tables[i].rows ||
+        sparse.keys() > kMostRows || !std::isfinite(sparse.scale()) || sparse.scale() < 0)
+      return wrong("the windows of its tables");
+    end = plan.tables[i].end();
+    plan.sparse.push_back({sparse.keys(), sparse.seed(), sparse.scale()});
+  }
+  plan.admit_after = message.admit_after();
+  plan.evict_after = message.evict_after();
+  if (plan.admit_after < 0 || plan.admit_after >= kMostStep || plan.evict_after < 0 ||
+      plan.evict_after > kMostStep)
+    return wrong("when rows are made and given up");
+  if (plan.is_sparse() && (plan.replicas > 1 || plan.clip.norm > 0 || message.has_async()))
+    return wrong("what tables that are kept by key cannot have");
+  return {};
+}
+
 // What comes is bounded before it is multiplied.
 Status read_tables(const wire::PsPlan& message, Plan& plan) {
   if (message.pull() > static_cast<std::uint32_t>(Pull::kPartial)) return wrong("what is pulled");
@@ -79,8 +104,8 @@ Status read_tables(const wire::PsPlan& message, Plan& plan) {
   std::size_t end = 0;
   for (const wire::PsTable& each : message.tables()) {
     const std::uint64_t rows = each.rows(), width = each.width(), begin = each.begin();
-    if (rows == 0 || rows > kMostRows || width == 0 || width > kMostWidth || begin < end ||
-        begin > plan.parameters || rows > (plan.parameters - begin) / width)
+    if (rows == 0 || rows > kMostRows || width == 0 || width > std::uint64_t{kMostWidth} ||
+        begin < end || begin > plan.parameters || rows > (plan.parameters - begin) / width)
       return wrong("where its tables lie");
     const Table table{begin, rows, width};
     end = table.end();
@@ -94,6 +119,7 @@ Status read_tables(const wire::PsPlan& message, Plan& plan) {
   }
   if (!plan.tables.empty() && plan.pull != Pull::kPartial)
     return wrong("tables where all is pulled");
+  TANDEM_TRY(read_sparse(message, plan));
   return check_lists(plan);
 }
 
@@ -148,6 +174,14 @@ wire::PsPlan to_wire(const Plan& plan, const SliceCopy& which, std::size_t serve
     each.set_rows(table.rows);
     each.set_width(table.width);
   }
+  for (std::size_t i = 0; i < plan.sparse.size(); ++i) {
+    wire::PsSparseRows& each = *message.mutable_tables(static_cast<int>(i))->mutable_sparse();
+    each.set_keys(plan.sparse[i].keys);
+    each.set_seed(plan.sparse[i].seed);
+    each.set_scale(plan.sparse[i].scale);
+  }
+  message.set_admit_after(plan.admit_after);
+  message.set_evict_after(plan.evict_after);
   return message;
 }
 
@@ -213,6 +247,21 @@ Result<Plan> from_wire(const wire::PsPlan& message) {
 SliceConfig slice_of(const Plan& plan, std::size_t slice, std::size_t servers) {
   return {slices_of(plan, servers)[slice], plan.parameters, plan.trainable, plan.optimizer,
           plan.clip};
+}
+
+TableSetConfig tables_of(const Plan& plan, std::size_t slice, std::size_t servers) {
+  TableSetConfig config;
+  config.share = {slice, servers};
+  for (std::size_t i = 0; i < plan.sparse.size(); ++i) {
+    config.tables.push_back({.width = static_cast<std::int64_t>(plan.tables[i].width),
+                             .optimizer = plan.optimizer,
+                             .seed = plan.sparse[i].seed,
+                             .init_scale = plan.sparse[i].scale,
+                             .admit_after = plan.admit_after,
+                             .evict_after = plan.evict_after});
+    config.keys.push_back(plan.sparse[i].keys);
+  }
+  return config;
 }
 
 bool is_same_slice(const SliceConfig& a, const SliceConfig& b) {

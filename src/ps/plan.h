@@ -13,6 +13,7 @@
 #include "ps/arrivals.h"
 #include "ps/dense_slice.h"
 #include "ps/pieces.h"
+#include "ps/table_set.h"
 #include "ps/tables.h"
 #include "wire/ps.pb.h"
 
@@ -38,7 +39,14 @@ struct Plan {
   Pull pull = Pull::kFull;
   // Ascending, each trained as a whole; only with kPartial.
   std::vector<Table> tables;
+  // Where servers keep these by key: one for each. They are then windows, the first of the vector,
+  // and no part of any slice.
+  std::vector<SparseRows> sparse = {};
+  std::int64_t admit_after = 0, evict_after = 0;  // ps/sparse_table.h.
 
+  bool is_sparse() const { return !sparse.empty(); }
+  // Floats before this one are in no slice.
+  std::size_t first() const { return is_sparse() ? tables.back().end() : 0; }
   std::size_t workers() const { return ends.size(); }
 };
 
@@ -54,6 +62,8 @@ Result<Plan> from_wire(const wire::PsPlan& message);
 
 // What slice number `slice` of `servers` is.
 SliceConfig slice_of(const Plan& plan, std::size_t slice, std::size_t servers);
+// The tables that go with that slice, kept by key; none where the plan has none.
+TableSetConfig tables_of(const Plan& plan, std::size_t slice, std::size_t servers);
 // Whether a state that was made for one can go on as the other.
 bool is_same_slice(const SliceConfig& a, const SliceConfig& b);
 

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <utility>
 
+#include "base/check.h"
 #include "ps/row_list.h"
 #include "ps/row_round.h"
+#include "ps/scope.h"
 
 namespace tandem::ps {
 namespace {
@@ -17,12 +19,37 @@ constexpr std::size_t kListRows = std::size_t{1} << 18;
 
 }  // namespace
 
-RowEnd::RowEnd(const Plan& plan, const Bucket& slice, Connection& connection)
+// Rows that are held by key lie in the window in the order of all that were pulled.
+class RowEnd::Places {
+ public:
+  Places(const RowRange& range, const RowLists* all, std::size_t from = 0)
+      : range_(range), next_(from) {
+    if (range.share) all_ = (*all)[range.table];
+  }
+
+  // REQUIRES: they ascend, and are among those that were pulled.
+  std::size_t at(std::uint32_t row) {
+    if (!range_.share) return range_.at(row);
+    next_ = static_cast<std::size_t>(
+        std::lower_bound(all_.begin() + static_cast<std::ptrdiff_t>(next_), all_.end(), row) -
+        all_.begin());
+    TANDEM_CHECK(next_ < all_.size() && all_[next_] == row);
+    return range_.begin + next_++ * range_.width;
+  }
+  std::size_t next() const { return next_; }
+
+ private:
+  const RowRange& range_;
+  std::span<const std::uint32_t> all_;
+  std::size_t next_;
+};
+
+RowEnd::RowEnd(const Plan& plan, const Bucket& slice, const KeyShare& share, Connection& connection)
     : connection_(connection) {
-  for (const RowRange& range : rows_in(slice, plan.tables)) {
+  for (const RowRange& range : rows_of(plan, slice, share)) {
     Held held;
     held.range = range;
-    const std::size_t end = range.at(range.last);
+    const std::size_t end = range.share ? plan.tables[range.table].end() : range.at(range.last);
     for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
       if (plan.buckets[i].begin < end && range.begin < plan.buckets[i].end) held.bucket = i;
     }
@@ -56,16 +83,33 @@ const RowList& RowEnd::list(const Held& held, std::size_t which) const {
 
 void RowEnd::pull(std::int64_t step, const RowLists& all, std::span<const RowLists> sums,
                   std::span<float> parameters) {
-  step_ = step;
-  parameters_ = parameters;
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
     Held& held = ranges_[i];
     held.lists.resize(sums.size() == 1 ? 1 : 1 + sums.size());
     held.names.resize(held.lists.size());
-    held.came = 0;
-    register_list(i, 0, part_of(all[held.range.table], held.range));
+    register_list(i, 0, part_of(all[held.range.table], held.range, scratch_));
     for (std::size_t sum = 0; sum + 1 < held.lists.size(); ++sum)
-      register_list(i, 1 + sum, part_of(sums[sum][held.range.table], held.range));
+      register_list(i, 1 + sum, part_of(sums[sum][held.range.table], held.range, scratch_));
+  }
+  ask(step, all, parameters);
+}
+
+void RowEnd::read(std::int64_t step, const RowLists& all, std::span<float> parameters) {
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+    Held& held = ranges_[i];
+    if (held.lists.empty()) held.lists.resize(1);
+    held.names.resize(held.lists.size());
+    register_list(i, 0, part_of(all[held.range.table], held.range, scratch_));
+  }
+  ask(step, all, parameters);
+}
+
+void RowEnd::ask(std::int64_t step, const RowLists& all, std::span<float> parameters) {
+  step_ = step;
+  parameters_ = parameters;
+  all_ = &all;
+  for (Held& held : ranges_) {
+    held.came = held.placed = 0;
     if (list(held, 0).empty()) continue;
     connection_.send({.kind = Kind::kPullRows,
                       .slot = static_cast<std::uint32_t>(held.names[0]),
@@ -110,8 +154,9 @@ Status RowEnd::push_one(Held& held, std::size_t index, const RowSource& source, 
   std::vector<float>& floats = held.gathered[index];
   floats.resize(rows.size() * range.width);
   auto to = floats.begin();
+  Places places(range, all_);
   for (const std::uint32_t row : rows) {
-    const auto gradient = source.vector.subspan(range.at(row), range.width);
+    const auto gradient = source.vector.subspan(places.at(row), range.width);
     for (const float value : gradient) {
       if (!std::isfinite(value)) {
         return Error(Code::kDiverged, fmt::format("the gradient of row {} of table {} is {}", row,
@@ -165,12 +210,13 @@ Status RowEnd::message(const Header& header) {
   Held* const held = wanted(header);
   if (held == nullptr) return unexpected();
   const std::size_t width = held->range.width;
+  Places places(held->range, all_, held->placed);
   for (auto from = received_.begin(); from != received_.end();
        from += static_cast<std::ptrdiff_t>(width)) {
     const std::uint32_t row = list(*held, 0)[held->came++];
-    std::copy_n(from, width,
-                parameters_.begin() + static_cast<std::ptrdiff_t>(held->range.at(row)));
+    std::copy_n(from, width, parameters_.begin() + static_cast<std::ptrdiff_t>(places.at(row)));
   }
+  held->placed = places.next();
   return {};
 }
 

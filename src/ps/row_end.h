@@ -26,16 +26,19 @@ struct RowSource {
 class RowEnd {
  public:
   // `connection` must outlive it.
-  RowEnd(const Plan& plan, const Bucket& slice, Connection& connection);
+  RowEnd(const Plan& plan, const Bucket& slice, const KeyShare& share, Connection& connection);
 
   // Whether the server holds no rows.
   bool is_empty() const { return ranges_.empty(); }
 
   // A step begins, in which so many of this worker's partial sums touch these rows; `all` are the
   // rows of all of them. Registers the lists, and asks for the server's part of `all` after `step`
-  // steps. They are written into `parameters`, the whole vector, as they come.
+  // steps. They are written into `parameters`, the whole vector, as they come. Where rows are held
+  // by key, the place of one in its table's window is its place in `all`, which must stay.
   void pull(std::int64_t step, const RowLists& all, std::span<const RowLists> sums,
             std::span<float> parameters);
+  // The same between steps, for rows that are held by key and not trained.
+  void read(std::int64_t step, const RowLists& all, std::span<float> parameters);
   bool has_pulled() const;
 
   void begin_step();
@@ -66,7 +69,8 @@ class RowEnd {
     // first: `names` are numbers among those of all tables.
     std::vector<RowList> lists;
     std::vector<std::size_t> names;
-    std::size_t came = 0;  // Of the rows that were asked for.
+    std::size_t came = 0;    // Of the rows that were asked for.
+    std::size_t placed = 0;  // How many rows of the window are behind the last that came.
     bool is_pushed = false;
     std::vector<std::vector<float>> gathered;  // By source.
   };
@@ -74,6 +78,9 @@ class RowEnd {
   // Tells the server of one of a table's lists, unless it knows the rows already.
   void register_list(std::size_t range, std::size_t which, std::span<const std::uint32_t> rows);
   const RowList& list(const Held& held, std::size_t which) const;
+  void ask(std::int64_t step, const RowLists& all, std::span<float> parameters);
+  // Where rows of a list lie in the vector, for rows in their order.
+  class Places;
   Status push_one(Held& held, std::size_t index, const RowSource& source, std::size_t which);
   Held* wanted(const Header& rows);
   Error unexpected() const;
@@ -83,6 +90,8 @@ class RowEnd {
   std::int64_t step_ = 0;  // Whose rows were pulled, or are pushed.
   double lr_ = 0;
   std::span<float> parameters_;
+  const RowLists* all_ = nullptr;  // Of the last pull.
+  RowList scratch_;
   std::vector<float> received_;
   bool stepped_ = false, finite_ = true;
 };

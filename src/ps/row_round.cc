@@ -16,8 +16,8 @@ Error refused(const std::string& what) {
 
 }  // namespace
 
-RowRound::RowRound(const Plan& plan, const Bucket& slice)
-    : update_(plan, slice),
+RowRound::RowRound(const Plan& plan, const Bucket& slice, const KeyShare& share)
+    : update_(plan, slice, share),
       ranges_(update_.ranges()),
       partials_(collective::partials_of(plan.ends)),
       workers_(plan.workers()),
@@ -25,7 +25,11 @@ RowRound::RowRound(const Plan& plan, const Bucket& slice)
   std::vector<std::size_t> sums(workers_.size());
   for (const collective::Partial& partial : partials_)
     ++sums[static_cast<std::size_t>(partial.worker)];
-  for (const RowRange& range : ranges_) most_rows_ = std::max(most_rows_, range.last - range.first);
+  for (const RowRange& range : ranges_) {
+    // A list has no more rows than are held, or than fit into a worker's window.
+    const std::size_t rows = range.share ? plan.tables[range.table].rows : range.last - range.first;
+    most_rows_ = std::max(most_rows_, rows);
+  }
   // One list for what a worker pulls, and one for each of its partial sums, of each table.
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     workers_[i].lists.resize((1 + sums[i]) * ranges_.size());
@@ -54,6 +58,13 @@ Result<const RowList*> RowRound::rows_of(std::uint64_t number, std::size_t range
     return refused(fmt::format("list {} has rows {} to {}, where {} to {} of table {} are held",
                                number, list->front(), list->back(), held.first, held.last - 1,
                                held.table));
+  }
+  if (!held.share) return list;
+  const auto other = std::find_if(list->begin(), list->end(),
+                                  [&](std::uint32_t row) { return !held.share->holds(row); });
+  if (other != list->end()) {
+    return refused(fmt::format("row {} of table {} is on server {}", *other, held.table,
+                               KeyShare::owner(*other, held.share->of)));
   }
   return list;
 }
@@ -158,7 +169,7 @@ Result<RowRound::Pull> RowRound::take_pull(const Header& header, int worker,
   TANDEM_ASSIGN(const RowList* const list, rows_of(header.slot, range, worker));
   auto pulled = workers_[static_cast<std::size_t>(worker)].pulled.begin() +
                 static_cast<std::ptrdiff_t>(range);
-  if (*pulled) return refused("they were pulled in this step");
+  if (*pulled && !ranges_[range].share) return refused("they were pulled in this step");
   *pulled = true;
   return Pull{ranges_[range], *list};
 }
@@ -183,6 +194,16 @@ optim::Updated RowRound::apply(DenseSlice& slice) {
   for (std::size_t range = 0; range < ranges_.size(); ++range) {
     if (update_.apply(range, gradients(range), slice) == optim::Updated::kNotFinite)
       updated = optim::Updated::kNotFinite;
+  }
+  used_ = true;
+  return updated;
+}
+
+Result<optim::Updated> RowRound::apply(TableSet& tables) {
+  optim::Updated updated = optim::Updated::kFinite;
+  for (std::size_t range = 0; range < ranges_.size(); ++range) {
+    TANDEM_ASSIGN(const optim::Updated now, update_.apply(range, gradients(range), tables));
+    if (now == optim::Updated::kNotFinite) updated = now;
   }
   used_ = true;
   return updated;

@@ -32,7 +32,7 @@ inline constexpr std::size_t kRowFloats = std::size_t{1} << 18;
 
 class RowRound {
  public:
-  RowRound(const Plan& plan, const Bucket& slice);
+  RowRound(const Plan& plan, const Bucket& slice, const KeyShare& share = {});
 
   // Whether the server holds any row.
   bool is_empty() const { return ranges_.empty(); }
@@ -43,7 +43,8 @@ class RowRound {
   // It is there.
   Status take_list(const Header& header, int worker);
   Status take_push(const Header& header, int worker, std::int64_t steps_done);
-  // The rows of a list that the worker may pull now. Once in a step for each table.
+  // The rows of a list that the worker may pull now. Once in a step for each table, but where rows
+  // are held by key: then a worker has no others, and evaluations pull, too.
   struct Pull {
     RowRange range;
     std::span<const std::uint32_t> rows;
@@ -57,6 +58,8 @@ class RowRound {
   bool is_used() const { return used_; }
   // Updates the rows. The slice's step has begun. REQUIRES, here and below: is_complete().
   optim::Updated apply(DenseSlice& slice);
+  // The same for rows that are held by key, in the step that the tables have begun.
+  Result<optim::Updated> apply(TableSet& tables);
   // The same in two turns: `sums` are those of the whole slice (ps/row_update.h).
   void sum(std::span<float> sums);
   optim::Updated apply_sums(std::span<float> sums, DenseSlice& slice);

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "collective/reducer.h"
+#include "optim/clip.h"
+#include "ps/scope.h"
 
 namespace tandem::ps {
 namespace {
@@ -18,12 +20,13 @@ void note(optim::Updated part, optim::Updated& all) {
 
 }  // namespace
 
-RowUpdate::RowUpdate(const Plan& plan, const Bucket& slice)
-    : ranges_(rows_in(slice, plan.tables)),
+RowUpdate::RowUpdate(const Plan& plan, const Bucket& slice, const KeyShare& share)
+    : ranges_(rows_of(plan, slice, share)),
       partials_(collective::partials_of(plan.ends)),
       lanes_(plan.lanes),
       slice_begin_(slice.begin),
       only_touched_(optim::ignores_zero_gradients(plan.optimizer)),
+      clip_(plan.clip),
       touched_(ranges_.size()),
       before_(ranges_.size()),
       cursors_(partials_.size()) {
@@ -83,6 +86,25 @@ optim::Updated RowUpdate::apply(std::size_t range, std::span<const RowGradients>
                                 DenseSlice& slice) {
   merge(range, partials);
   return only_touched_ ? apply_touched(range, partials, slice) : apply_all(range, partials, slice);
+}
+
+// All in one push: what the table remembers of it grows once.
+Result<optim::Updated> RowUpdate::apply(std::size_t range, std::span<const RowGradients> partials,
+                                        TableSet& tables) {
+  merge(range, partials);
+  const std::size_t width = ranges_[range].width, most = sums_.size() / width;
+  const std::span<const std::uint32_t> all = touched_[range];
+  keys_.assign(all.begin(), all.end());
+  key_sums_.resize(all.size() * width);
+  float* to = key_sums_.data();
+  for (std::size_t first = 0; first < all.size(); first += most) {
+    const auto rows = all.subspan(first, std::min(most, all.size() - first));
+    sum_some(range, partials, rows);
+    to = std::copy_n(sums_.data(), rows.size() * width, to);
+  }
+  const optim::Range whole{0, static_cast<std::int64_t>(key_sums_.size())};
+  optim::clip_by_value(key_sums_, clip_, std::span(&whole, 1));
+  return tables.push(ranges_[range].table, keys_, key_sums_);
 }
 
 optim::Updated RowUpdate::apply_touched(std::size_t range, std::span<const RowGradients> partials,

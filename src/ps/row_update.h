@@ -11,10 +11,12 @@
 #include <span>
 #include <vector>
 
+#include "base/result.h"
 #include "collective/tree.h"
 #include "optim/optimizer.h"
 #include "ps/dense_slice.h"
 #include "ps/plan.h"
+#include "ps/table_set.h"
 #include "ps/tables.h"
 
 namespace tandem::ps {
@@ -27,7 +29,7 @@ struct RowGradients {
 
 class RowUpdate {
  public:
-  RowUpdate(const Plan& plan, const Bucket& slice);
+  RowUpdate(const Plan& plan, const Bucket& slice, const KeyShare& share = {});
 
   // The rows that the server holds, table by table.
   const std::vector<RowRange>& ranges() const { return ranges_; }
@@ -35,6 +37,10 @@ class RowUpdate {
   // Updates the rows of a range, given by partial sum. The slice's step has begun.
   optim::Updated apply(std::size_t range, std::span<const RowGradients> partials,
                        DenseSlice& slice);
+
+  // The same for rows that are held by key, in the step that the tables have begun.
+  Result<optim::Updated> apply(std::size_t range, std::span<const RowGradients> partials,
+                               TableSet& tables);
 
   // The same in two turns, with something between them. `sums` are those of the whole slice; what
   // nobody touched is zero in them.
@@ -61,6 +67,7 @@ class RowUpdate {
   const std::int64_t lanes_;
   const std::size_t slice_begin_;
   const bool only_touched_;
+  const optim::ClipConfig clip_;
 
   std::vector<RowList> touched_;  // By range: in this step, then in the last.
   std::vector<RowList> before_;   // The same for the step before, while one is under way.
@@ -69,6 +76,9 @@ class RowUpdate {
   // Of some rows: by partial sum, where each begins, and the sums.
   std::vector<float> gradients_, sums_, chunk_;
   std::vector<const float*> sources_;
+  // Of all rows that are held by key.
+  std::vector<std::uint64_t> keys_;
+  std::vector<float> key_sums_;
 };
 
 }  // namespace tandem::ps

@@ -7,9 +7,19 @@
 namespace tandem::ps {
 
 std::vector<Bucket> slices_of(const Plan& plan, std::size_t servers) {
+  if (plan.is_sparse()) {
+    std::vector<Bucket> slices = cut_slices(plan.floats - plan.first(), servers);
+    for (Bucket& slice : slices) slice = {slice.begin + plan.first(), slice.end + plan.first()};
+    return slices;
+  }
   // The norm needs whole blocks of squares, too.
   return between_rows(cut_slices(plan.floats, servers), plan.tables,
                       plan.clip.norm > 0 ? optim::kSquaresBlock : 0);
+}
+
+std::vector<RowRange> rows_of(const Plan& plan, const Bucket& slice, const KeyShare& share) {
+  return plan.is_sparse() ? rows_by_key(plan.tables, plan.sparse, share)
+                          : rows_in(slice, plan.tables);
 }
 
 std::vector<Bucket> trained_in_pieces(const Plan& plan) {
@@ -47,7 +57,7 @@ std::vector<Piece> pieces_of(const Plan& plan, const Bucket& slice) {
   }
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const Piece& a, const Piece& b) { return a.bucket < b.bucket; });
-  if (pieces.empty() && slice.begin < slice.end && rows_in(slice, plan.tables).empty())
+  if (pieces.empty() && slice.begin < slice.end && rows_of(plan, slice, {}).empty())
     pieces = cut_pieces({slice.begin, slice.begin + 1}, plan.buckets);
   return pieces;
 }

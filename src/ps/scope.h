@@ -14,6 +14,9 @@ namespace tandem::ps {
 // A slice for each server. They split no row of a table.
 std::vector<Bucket> slices_of(const Plan& plan, std::size_t servers);
 
+// The rows of tables that go with a slice: those in it, or by key those of a share.
+std::vector<RowRange> rows_of(const Plan& plan, const Bucket& slice, const KeyShare& share);
+
 // What is trained and in no table, ascending.
 std::vector<Bucket> trained_in_pieces(const Plan& plan);
 // What travels in pieces, ascending: that and all sums, or everything.

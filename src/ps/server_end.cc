@@ -24,7 +24,7 @@ ServerEnd::ServerEnd(ClientStep& now, const SliceCopy& which, net::SecureSocket 
       slice_(slices_of(now.plan, now.servers)[which.slice]),
       pieces_(pieces_of(now.plan, slice_)),
       connection_(std::move(socket), name_),
-      rows_(now.plan, slice_, connection_),
+      rows_(now.plan, slice_, {which.slice, now.servers}, connection_),
       results_(pieces_.size()),
       numbers_(pieces_.size()) {}
 
@@ -32,13 +32,15 @@ ServerEnd::ServerEnd(ClientStep& now, net::SecureSocket socket, const net::Endpo
     : now_(now),
       name_(fmt::format("a server that leaves ({})", net::to_string(endpoint))),
       connection_(std::move(socket), name_),
-      rows_(now.plan, {}, connection_) {}
+      rows_({}, {}, {}, connection_) {}
 
 std::vector<Bucket> ServerEnd::held(std::int64_t step) const {
   std::vector<Bucket> parts;
   for (const wire::PsHeld& each : begun_->held()) {
     const Bucket part{each.range().begin(), each.range().end()};
-    if (each.floats() == now_.plan.floats && part.begin <= part.end &&
+    const bool fits =
+        !now_.plan.is_sparse() || (each.shares() == now_.servers && each.share() == which_.slice);
+    if (fits && each.floats() == now_.plan.floats && part.begin <= part.end &&
         part.end <= now_.plan.floats &&
         std::find(each.steps().begin(), each.steps().end(), step) != each.steps().end())
       parts.push_back(part);
@@ -178,6 +180,30 @@ void ServerEnd::ask_for_task(const Header& task) {
   connection_.send(task);
 }
 
+void ServerEnd::ask_records(std::int64_t step, std::size_t table, Records what, std::size_t from) {
+  records_asked_ = {.kind = Kind::kFetchRecords,
+                    .slot = static_cast<std::uint32_t>(what),
+                    .step = step,
+                    .place = table,
+                    .sequence = from};
+  connection_.send(*records_asked_);
+}
+
+void ServerEnd::load_records(std::int64_t step, std::size_t table, Records what,
+                             std::string records) {
+  connection_.send_text({.kind = Kind::kLoadRecords,
+                         .slot = static_cast<std::uint32_t>(what),
+                         .step = step,
+                         .place = table},
+                        std::move(records));
+}
+
+void ServerEnd::ask_sizes() {
+  sizes_.reset();
+  sizes_asked_ = true;
+  connection_.send({.kind = Kind::kSizes});
+}
+
 void ServerEnd::ask_checksum(std::int64_t step) {
   checksum_.clear();
   sum_asked_ = step;
@@ -192,6 +218,7 @@ Result<std::span<std::byte>> ServerEnd::place(const Header& header) {
     case Kind::kStretchEnd:
     case Kind::kFailed:
     case Kind::kSumIs:
+    case Kind::kSizesAre:
       text_.resize(header.bytes);
       return std::as_writable_bytes(std::span(text_));
     case Kind::kResult: {
@@ -204,6 +231,10 @@ Result<std::span<std::byte>> ServerEnd::place(const Header& header) {
     case Kind::kState:
       if (!is_wanted(header)) return unexpected();
       return std::as_writable_bytes(wanted_.front().into);
+    case Kind::kRecords:
+      if (!records_asked_) return unexpected();
+      records_.resize(header.bytes);
+      return std::as_writable_bytes(std::span(records_));
     case Kind::kNorms:
       if (header.bytes % sizeof(double) != 0) return unexpected();
       squares_.resize(header.bytes / sizeof(double));
@@ -260,6 +291,25 @@ Status ServerEnd::message(const Header& header, std::span<const std::byte> paylo
           !end.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
         return unexpected();
       stretch_end_ = std::move(end);
+      return {};
+    }
+    case Kind::kRecords:
+      if (!records_asked_ || header.place != records_asked_->place ||
+          header.slot != records_asked_->slot || header.step != records_asked_->step ||
+          header.sequence != records_asked_->sequence || !(header.number >= 0) ||
+          header.number > 0x1p53)
+        return unexpected();
+      if (header.bytes == 0) records_.clear();
+      records_asked_.reset();
+      all_records_ = static_cast<std::size_t>(header.number);
+      return {};
+    case Kind::kSizesAre: {
+      wire::PsTableSizes sizes;
+      if (!std::exchange(sizes_asked_, false) ||
+          !sizes.ParseFromArray(payload.data(), static_cast<int>(payload.size())) ||
+          sizes.tables_size() != static_cast<int>(now_.plan.tables.size()))
+        return unexpected();
+      sizes_ = std::move(sizes);
       return {};
     }
     case Kind::kSumIs:

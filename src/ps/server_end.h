@@ -103,6 +103,16 @@ class ServerEnd final : public Receiver {
   void ask_checksum(std::int64_t step);
   const std::string& checksum() const { return checksum_; }
 
+  // Tables that are kept by key. Asks for records from number `from` on; there are some, or all
+  // have come, once has_records().
+  void ask_records(std::int64_t step, std::size_t table, Records what, std::size_t from);
+  bool has_records() const { return !records_asked_; }
+  const std::string& records() const { return records_; }
+  std::size_t all_records() const { return all_records_; }
+  void load_records(std::int64_t step, std::size_t table, Records what, std::string records);
+  void ask_sizes();
+  const wire::PsTableSizes* sizes() const { return sizes_ ? &*sizes_ : nullptr; }
+
   // Where workers do not wait for each other. What all pieces are now comes as results.
   void pull();
   void set_stretch(const wire::PsStretch& stretch);
@@ -142,6 +152,11 @@ class ServerEnd final : public Receiver {
   std::optional<wire::PsBegun> begun_;
   std::optional<std::int64_t> using_;
   std::deque<Wanted> wanted_;
+  std::optional<Header> records_asked_;
+  std::string records_;
+  std::size_t all_records_ = 0;
+  bool sizes_asked_ = false;
+  std::optional<wire::PsTableSizes> sizes_;
   std::optional<std::int64_t> sum_asked_;
   std::string checksum_;
 

@@ -46,6 +46,7 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
     case Kind::kClose:
     case Kind::kProgress:
     case Kind::kTally:
+    case Kind::kLoadRecords:
     case Kind::kFailed: {
       // Each peer has its own: several may be halfway through.
       std::vector<std::byte>& text = texts_[peer];
@@ -91,7 +92,7 @@ Result<std::span<float>> Service::place_of_load(const Header& header) {
   if (in_use_ || header.bytes % sizeof(float) != 0 || header.place < config_.slice.begin)
     return unexpected(header);
   if (!incoming_ && !holding_) {
-    TANDEM_ASSIGN(incoming_, make_holding(config_, plan_->floats));
+    TANDEM_ASSIGN(incoming_, make_holding(config_, tables_config_, plan_->floats));
   }
   return incoming_or_held().slice->load(
       header.step, header.slot, header.place - config_.slice.begin, header.bytes / sizeof(float));
@@ -104,7 +105,10 @@ Status Service::message(PeerId peer, const Header& header, std::span<const std::
     return begun;
   }
   if (!members_.contains(peer)) return unexpected(header);
-  if (header.kind != Kind::kPush) settle();
+  if (header.kind != Kind::kPush) {
+    settle();
+    if (!plan_) return {};  // The step failed, and all were told.
+  }
   switch (header.kind) {
     case Kind::kLoad:
       // What has no payload had no place either.
@@ -140,6 +144,15 @@ Status Service::message(PeerId peer, const Header& header, std::span<const std::
     case Kind::kPullRows:
     case Kind::kPushRows:
       return in_use_ ? take_rows(peer, header) : unexpected(header);
+    case Kind::kFetchRecords:
+      return send_records(peer, header);
+    case Kind::kLoadRecords: {
+      Status loaded = load_records(header, payload);
+      texts_.erase(peer);
+      return loaded;
+    }
+    case Kind::kSizes:
+      return send_sizes(peer, header);
     case Kind::kFailed:
       return Error(
           Code::kPeerLost,
@@ -202,9 +215,10 @@ Status Service::begin_generation(Plan plan, const wire::PsPlan& message) {
   is_copy_ = message.copy() > 0;
   plan_bytes_ = message.SerializeAsString();
   round_.emplace(pieces_of(plan, config_.slice), collective::partials_of(plan.ends));
-  rows_.emplace(plan, config_.slice);
+  rows_.emplace(plan, config_.slice, KeyShare{slice, servers});
+  tables_config_ = tables_of(plan, slice, servers);
   plan_ = std::move(plan);
-  holding_ = shelf_->find(config_, plan_->floats);
+  holding_ = shelf_->find(config_, tables_config_, plan_->floats);
   incoming_.reset();
   given_progress_.reset();
   in_use_ = has_stepped_ = false;
@@ -237,7 +251,7 @@ Status Service::share(PeerId peer, Member& member, const wire::PsBegin& begin,
   TANDEM_ASSIGN(member.memory, arena->map(0, begin.memory_bytes()));
   // The results' memory exists before the first worker asks for its place.
   if (!is_async() && !incoming_ && !holding_) {
-    TANDEM_ASSIGN(incoming_, make_holding(config_, plan_->floats));
+    TANDEM_ASSIGN(incoming_, make_holding(config_, tables_config_, plan_->floats));
   }
   const collective::Arena& shared = is_async() ? *copies_.arena : *incoming_or_held().arena;
   const collective::Mapping& ours = is_async() ? copies_.memory : incoming_or_held().memory;
@@ -260,14 +274,14 @@ Status Service::use(PeerId peer, const Header& header) {
   }
   if (in_use_) return unexpected(header);
   const bool loaded = incoming_ || (holding_ && holding_->slice->is_loading());
-  if (incoming_ && !incoming_->slice->use(header.step).ok()) incoming_.reset();
+  if (incoming_ && !incoming_->use(header.step).ok()) incoming_.reset();
   if (incoming_) {
     holding_ = std::exchange(incoming_, nullptr);
     shelf_->put(holding_);
   } else {
     if (!holding_)
       return Error(Code::kNotFound, fmt::format("no state after step {}", header.step));
-    if (!is_async() || loaded) TANDEM_TRY(holding_->slice->use(header.step));
+    if (!is_async() || loaded) TANDEM_TRY(holding_->use(header.step));
   }
   if (loaded) {
     holding_->progress.reset();
@@ -325,7 +339,7 @@ void Service::advance() {
     holding_->slice->begin(lr());
     stepping_ = true;
   }
-  if (rows_came) take_complete_rows();
+  if (rows_came && !has_tables()) take_complete_rows();
   for (std::size_t end = 0; done_ < round_->complete(); done_ = end) {
     end = std::min(round_->complete(), done_ + kMostPieces);
     if (plan_->clip.norm > 0) {
@@ -334,6 +348,10 @@ void Service::advance() {
       for_pieces(done_, end, [this](std::size_t piece) { updated_[piece] = apply_piece(piece); });
       for (std::size_t piece = done_; piece < end; ++piece) send_piece(piece);
     }
+  }
+  if (done_ == all && has_tables() && rows_->is_complete()) {
+    // Last of all, so that either all of a step is done here or nothing.
+    if (const Status stepped = step_tables(); !stepped.ok()) return break_up(0, stepped.error());
   }
   if (done_ < all || !(rows_->is_empty() || rows_->is_used())) return;
   if (plan_->clip.norm > 0) {
@@ -449,18 +467,21 @@ void Service::gone(PeerId peer, const Error& why) {
   texts_.erase(peer);
   const auto member = members_.find(peer);
   if (member == members_.end()) return;
-  settle();
   const std::string name = member->second.name;
+  settle();
+  if (!plan_) return;
   break_up(peer, Error(why.code(), fmt::format("{}: {}", name, why.message())));
 }
 
-// The step under way is dropped; the state after the last one stays.
+// The step under way is dropped; the state after the last one stays. Workers go on with others, but
+// not where memory is out: the same would happen again.
 void Service::break_up(PeerId guilty, const Error& why) {
   log_(fmt::format("generation {} is over: {}", newest_generation_, why.message()));
   for (const auto& [peer, member] : members_) {
     if (peer == guilty) continue;
-    out_.send_text(peer,
-                   {.kind = Kind::kFailed, .code = static_cast<std::uint16_t>(Code::kPeerLost)},
+    const Code code =
+        guilty == 0 && why.code() == Code::kOutOfSpace ? Code::kOutOfSpace : Code::kPeerLost;
+    out_.send_text(peer, {.kind = Kind::kFailed, .code = static_cast<std::uint16_t>(code)},
                    why.message());
     out_.close(peer);
   }

@@ -105,6 +105,13 @@ class Service {
   void send_rows(PeerId peer, const Header& header, const RowRound::Pull& pull);
   void take_complete_rows();
   void end_rows(optim::Updated updated);
+  // Of tables that are kept by key: ps/service_tables.cc.
+  bool has_tables() const { return plan_->is_sparse(); }
+  void send_rows_by_key(PeerId peer, const Header& header, const RowRound::Pull& pull);
+  Status step_tables();
+  Status send_records(PeerId peer, const Header& header);
+  Status load_records(const Header& header, std::span<const std::byte> records);
+  Status send_sizes(PeerId peer, const Header& header);
   // Of the step. REQUIRES: something was pushed.
   double lr() const { return rows_->lr() ? *rows_->lr() : *round_->lr(); }
   // All that can be done with what has come.
@@ -151,6 +158,7 @@ class Service {
   std::optional<Plan> plan_;
   std::string plan_bytes_;
   SliceConfig config_;
+  TableSetConfig tables_config_;
   std::uint64_t newest_generation_ = 0;
   std::map<PeerId, Member> members_;
   std::map<PeerId, std::vector<std::byte>> texts_;  // Of messages under way.

@@ -31,6 +31,7 @@ Status Service::take_rows(PeerId peer, const Header& header) {
 
 // The next step may change them before they are sent: copies.
 void Service::send_rows(PeerId peer, const Header& header, const RowRound::Pull& pull) {
+  if (has_tables()) return send_rows_by_key(peer, header, pull);
   const DenseSlice& slice = *holding_->slice;
   const std::size_t width = pull.range.width;
   const std::size_t most = std::max<std::size_t>(1, kRowFloats / width);

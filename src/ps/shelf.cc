@@ -11,17 +11,37 @@
 
 namespace tandem::ps {
 
+namespace {
+
+bool has_same_tables(const Holding& holding, const TableSetConfig& config) {
+  if (!holding.tables) return config.tables.empty();
+  return is_same_set(holding.tables->config(), config);
+}
+
+}  // namespace
+
+Status Holding::use(std::int64_t step) {
+  TANDEM_TRY(slice->use(step));
+  return tables ? tables->use(step) : Status();
+}
+
 Result<std::shared_ptr<Holding>> make_holding(const SliceConfig& config,
+                                              const TableSetConfig& tables,
                                               std::size_t vector_floats) try {
   auto holding = std::make_shared<Holding>();
   const std::size_t count = 2 * (config.slice.end - config.slice.begin);
   TANDEM_ASSIGN(collective::Arena arena, collective::Arena::create());
   holding->arena = std::make_unique<collective::Arena>(std::move(arena));
-  TANDEM_ASSIGN(holding->memory, holding->arena->map(0, count * sizeof(float)));
+  // A server whose slice is empty has tables by key, and memory to share all the same.
+  TANDEM_ASSIGN(holding->memory,
+                holding->arena->map(0, std::max<std::size_t>(1, count) * sizeof(float)));
   TANDEM_ASSIGN(
       holding->slice,
       DenseSlice::create(config, {reinterpret_cast<float*>(holding->memory.data()), count}));
   holding->vector_floats = vector_floats;
+  if (!tables.tables.empty()) {
+    TANDEM_ASSIGN(holding->tables, TableSet::create(tables));
+  }
   return holding;
 } catch (const std::bad_alloc&) {
   return Error(Code::kOutOfSpace, fmt::format("a server's slice of {} floats does not fit into "
@@ -29,9 +49,11 @@ Result<std::shared_ptr<Holding>> make_holding(const SliceConfig& config,
                                               config.slice.end - config.slice.begin));
 }
 
-std::shared_ptr<Holding> Shelf::find(const SliceConfig& config, std::size_t vector_floats) const {
+std::shared_ptr<Holding> Shelf::find(const SliceConfig& config, const TableSetConfig& tables,
+                                     std::size_t vector_floats) const {
   const auto found = std::find_if(all_.rbegin(), all_.rend(), [&](const auto& each) {
-    return each->vector_floats == vector_floats && is_same_slice(each->slice->config(), config);
+    return each->vector_floats == vector_floats && is_same_slice(each->slice->config(), config) &&
+           has_same_tables(*each, tables);
   });
   return found == all_.rend() ? nullptr : *found;
 }
@@ -73,8 +95,14 @@ void Shelf::describe(wire::PsBegun& begun) const {
     held.mutable_range()->set_begin(slice.begin);
     held.mutable_range()->set_end(slice.end);
     held.set_floats(each->vector_floats);
+    if (each->tables) {
+      held.set_share(static_cast<std::uint32_t>(each->tables->config().share.number));
+      held.set_shares(static_cast<std::uint32_t>(each->tables->config().share.of));
+    }
     if (!each->progress || !each->progress->has_begun()) {
-      for (const std::int64_t step : each->slice->steps()) held.add_steps(step);
+      for (const std::int64_t step : each->slice->steps()) {
+        if (!each->tables || each->tables->has(step)) held.add_steps(step);
+      }
       continue;
     }
     // In the middle of a stretch there is no state that others could take over; once all tasks of a

@@ -16,6 +16,7 @@
 #include "collective/arena.h"
 #include "ps/dense_slice.h"
 #include "ps/dispenser.h"
+#include "ps/table_set.h"
 #include "ps/task_progress.h"
 #include "wire/ps.pb.h"
 
@@ -26,15 +27,21 @@ struct Holding {
   std::unique_ptr<collective::Arena> arena;
   collective::Mapping memory;
   std::unique_ptr<DenseSlice> slice;
+  std::unique_ptr<TableSet> tables = nullptr;  // Kept by key, in step with the slice; null: none.
   std::size_t vector_floats = 0;
   std::uint64_t used_in = 0;  // The last generation that went on from it.
   // Where workers do not wait for each other.
   std::optional<TaskProgress> progress = {};
   TaskTally tally = {};  // At the server that hands out tasks.
+
+  // Goes on from the state after `step`, all of it. kNotFound when there is none.
+  Status use(std::int64_t step);
 };
 
 // kOutOfSpace when it does not fit into memory.
-Result<std::shared_ptr<Holding>> make_holding(const SliceConfig& config, std::size_t vector_floats);
+Result<std::shared_ptr<Holding>> make_holding(const SliceConfig& config,
+                                              const TableSetConfig& tables,
+                                              std::size_t vector_floats);
 
 class Shelf {
  public:
@@ -42,7 +49,8 @@ class Shelf {
   static constexpr std::size_t kMost = 16;
 
   // The one that can go on as this slice; null when there is none.
-  std::shared_ptr<Holding> find(const SliceConfig& config, std::size_t vector_floats) const;
+  std::shared_ptr<Holding> find(const SliceConfig& config, const TableSetConfig& tables,
+                                std::size_t vector_floats) const;
   void put(std::shared_ptr<Holding> holding);
   // Drops those that this generation does not go on from.
   void keep_only(std::uint64_t generation);

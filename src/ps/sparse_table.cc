@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "base/check.h"
 #include "base/rows.h"
 #include "base/span_math.h"
+#include "ps/candidates.h"
 
 namespace tandem::ps {
 namespace {
@@ -33,14 +33,6 @@ Status check(const SparseTableConfig& config) {
                                config.init_scale));
   }
   return {};
-}
-
-std::uint32_t count_of(const Row& candidate) {
-  return std::bit_cast<std::uint32_t>(*candidate.words());
-}
-
-void set_count(const Row& candidate, std::uint32_t count) {
-  std::memcpy(candidate.words(), &count, sizeof count);
 }
 
 }  // namespace
@@ -78,9 +70,14 @@ Result<Pushed> SparseTable::push(std::span<const std::uint64_t> keys,
     return invalid(fmt::format("the gradient of key {} is {} at place {}; nothing was applied",
                                keys[wrong / width], gradients[wrong], wrong % width));
   }
+  if (marked_) {  // Before anything changes, for memory may be out.
+    marked_->before.reserve(marked_->before.size() + keys.size());
+    marked_->words.reserve(marked_->words.size() + keys.size() * rule_.words());
+  }
   Pushed pushed;
   Status status;
   rows_.find_each(keys, [&](std::size_t i, std::uint64_t hash, Row row) {
+    if (marked_) note(keys[i], hash, row);
     if (!row || is_old(row)) {
       status = renew(keys[i], hash, row, pushed);
       if (!row) return status.ok();
@@ -116,18 +113,18 @@ Status SparseTable::renew(std::uint64_t key, std::uint64_t hash, Row& row, Pushe
 Result<bool> SparseTable::admit(std::uint64_t key, std::uint64_t hash) {
   if (config_.admit_after == 0) return true;
   Row candidate = candidates_.find(key, hash);
-  if (candidate && !is_old(candidate) && count_of(candidate) >= config_.admit_after) {
+  if (candidate && !is_old(candidate) && touches_of(candidate) >= config_.admit_after) {
     candidates_.erase(key, hash);
     return true;
   }
   if (!candidate) {
     TANDEM_ASSIGN(candidate, candidates_.insert(key, hash));
-    set_count(candidate, 0);
+    set_touches(candidate, 0);
   } else if (is_old(candidate)) {
-    set_count(candidate, 0);
+    set_touches(candidate, 0);
     ++evicted_;
   }
-  set_count(candidate, count_of(candidate) + 1);
+  set_touches(candidate, touches_of(candidate) + 1);
   candidate.touched() = static_cast<std::uint32_t>(step_);
   return false;
 }
@@ -164,7 +161,9 @@ Status SparseTable::pull(std::span<const std::uint64_t> keys, std::span<float> w
 Swept SparseTable::sweep(std::int64_t most_slots) {
   TANDEM_CHECK(most_slots >= 0);
   if (config_.evict_after == 0) return {};
-  const auto old = [this](const Row& row) { return is_old(row); };
+  // What can be taken back may need what has become too old since.
+  const std::int64_t step = marked_ ? std::min(step_, marked_->step) : step_;
+  const auto old = [this, step](const Row& row) { return is_old(row, step); };
   Swept swept;
   swept.rows = static_cast<std::int64_t>(rows_.sweep(static_cast<std::size_t>(most_slots), old));
   swept.candidates =

@@ -12,6 +12,9 @@
 //     been. sweep() frees its memory; when that happens changes no result.
 // The same sequence of begin_step() and push() therefore gives the same bits.
 //
+// After mark() the table remembers what pushes change, so that a server can take back its last
+// step.
+//
 // Owns all its memory: from some 300,000 rows of 16 floats or more on, at most 1.5 times their
 // floats, also while it grows (ps/row_map.h). What sweep() frees serves later rows; the system gets
 // it with the table's end. A push or pull takes constant time a key on average; its cache misses
@@ -21,7 +24,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "optim/config.h"
@@ -60,6 +66,12 @@ using Sink = std::function<Status(std::span<const std::byte>)>;
 // Gives the next bytes of a snapshot: fills the whole span, or fails.
 using Source = std::function<Status(std::span<std::byte>)>;
 
+// What a table holds, as records of one size: see sparse_table_records.cc.
+enum class Records : std::uint8_t {
+  kRows,        // key (8), step of the last touch (4), words (4 each).
+  kCandidates,  // key (8), step of the last touch (4), touches (4).
+};
+
 class SparseTable {
  public:
   // Empty, at step 1 with the configuration's lr. kInvalidArgument names the field that is wrong.
@@ -83,6 +95,23 @@ class SparseTable {
   // Frees what is too old among about `most_slots` places of rows, and as many of candidates, going
   // on where the last call ended. REQUIRES: most_slots >= 0.
   Swept sweep(std::int64_t most_slots);
+
+  // From now on, until the next call, pushes and steps can be taken back. What was remembered
+  // before is forgotten. Takes the memory of the rows that are pushed to meanwhile.
+  void mark();
+  // Everything is as when mark() was called, which can be undone once. REQUIRES: it was.
+  // kOutOfSpace, leaving the table of no more use, when the memory is full.
+  Status take_back();
+  bool can_take_back() const { return marked_.has_value(); }
+
+  // The keys of what is not too old, ascending.
+  std::vector<std::uint64_t> keys(Records what) const;
+  std::size_t record_bytes(Records what) const;
+  // Appends the records of these keys. REQUIRES: keys() gave them, and nothing was pushed since.
+  void append(Records what, std::span<const std::uint64_t> keys, std::string& to) const;
+  // Takes over whole records. kInvalidArgument names a key that was there already, a number that is
+  // none, or a touch in a step to come; those before it are then in the table.
+  Status insert(Records what, std::span<const std::byte> records);
 
   // Writes a snapshot in pieces. Its bytes depend on what the table holds, not on how it came
   // about: rows are in the order of their keys, and what is too old is left out. The sink's error
@@ -111,9 +140,10 @@ class SparseTable {
   SparseTable(const SparseTableConfig& config, RowRule rule)
       : config_(config), rule_(std::move(rule)), rows_(rule_.words()), candidates_(1) {}
 
-  bool is_old(const Row& row) const {
+  bool is_old(const Row& row) const { return is_old(row, step_); }
+  bool is_old(const Row& row, std::int64_t step) const {
     return config_.evict_after != 0 &&
-           step_ - static_cast<std::int64_t>(row.touched()) >= config_.evict_after;
+           step - static_cast<std::int64_t>(row.touched()) >= config_.evict_after;
   }
   void initialise(std::uint64_t key, std::span<float> weights) const;
   Status check_sizes(std::size_t keys, std::size_t floats, const char* what) const;
@@ -123,6 +153,21 @@ class SparseTable {
   Result<Row> create_row(std::uint64_t key, std::uint64_t hash);
   Status restore_row(std::uint64_t key, std::span<const std::byte> rest);
   Status restore_candidate(std::uint64_t key, std::span<const std::byte> rest);
+  // What was there before a push.
+  struct Before {
+    std::uint64_t key = 0;
+    std::uint32_t touched = 0;
+    std::uint32_t touches = 0;  // Of a candidate.
+    enum : std::uint8_t { kNothing, kCandidate, kRow } what = kNothing;
+  };
+  struct Mark {
+    std::int64_t step = 1, evicted = 0;
+    std::vector<Before> before;
+    std::vector<float> words;  // Of those that had a row, one after another.
+  };
+  void note(std::uint64_t key, std::uint64_t hash, const Row& row);
+  Status restore(const Before& before, std::span<const float> words);
+
   // Counts a push to a key without a row. Returns whether the key is admitted.
   Result<bool> admit(std::uint64_t key, std::uint64_t hash);
 
@@ -134,6 +179,7 @@ class SparseTable {
   RowMap candidates_;  // One word: how often the key was touched.
   std::int64_t step_ = 1;
   std::int64_t evicted_ = 0;
+  std::optional<Mark> marked_;
 };
 
 }  // namespace tandem::ps

@@ -44,9 +44,11 @@ bool Checkpointer::is_due(std::int64_t step) const {
 }
 
 bool Checkpointer::take(std::int64_t step, model::Model& model, optim::Optimizer& optimizer,
-                        Numbers numbers, std::optional<std::int64_t> best) {
+                        Numbers numbers, std::optional<std::int64_t> best,
+                        std::shared_ptr<const TableFiles> tables) {
   if (is_writing()) return false;
   capture(model, optimizer, std::move(numbers), snapshot_);
+  snapshot_.tables = std::move(tables);
   step_ = last_step_ = step;
   best_ = best;
   last_time_ = Clock::now();
@@ -85,10 +87,12 @@ void Checkpointer::run() {
 }
 
 Status Checkpointer::write() {
-  const checkpoint::ModelContent model =
-      weights_content(blueprint_, snapshot_.parameters, snapshot_.buffers, model_metadata_);
-  TANDEM_TRY(checkpoint::write_checkpoint(
-      store_, step_, model, training_content(snapshot_, training_metadata_), may_write_));
+  const checkpoint::ModelContent model = weights_content(
+      blueprint_, snapshot_.parameters, snapshot_.buffers, model_metadata_, snapshot_.tables.get());
+  const Status written = checkpoint::write_checkpoint(
+      store_, step_, model, training_content(snapshot_, training_metadata_), may_write_);
+  snapshot_.tables.reset();  // The disk may need the room.
+  TANDEM_TRY(written);
   TANDEM_ASSIGN(std::vector<checkpoint::Stored> stored, checkpoint::list_checkpoints(store_));
   for (const checkpoint::Stored& old :
        checkpoint::superfluous(std::move(stored), config_.keep, best_)) {

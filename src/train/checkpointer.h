@@ -40,9 +40,9 @@ class Checkpointer {
   bool is_due(std::int64_t step) const;
 
   // Copies the state after `step` steps; false when the last one is still being written. `best` is
-  // the step whose checkpoint is kept whatever comes.
+  // the step whose checkpoint is kept whatever comes; `tables` are what servers keep by key.
   bool take(std::int64_t step, model::Model& model, optim::Optimizer& optimizer, Numbers numbers,
-            std::optional<std::int64_t> best);
+            std::optional<std::int64_t> best, std::shared_ptr<const TableFiles> tables = {});
   // Whether nothing is being written any more, after at most so long.
   bool wait(std::chrono::milliseconds at_most);
   // Of a write that has ended since the last call.

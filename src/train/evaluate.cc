@@ -19,10 +19,15 @@ struct BatchSums {
 
 // This worker's share, batch after batch; short when it was asked to stop.
 Result<std::vector<BatchSums>> evaluate_share(model::Model& model, data::Loader& loader,
-                                              const std::function<bool()>& stop) {
+                                              const std::function<bool()>& stop,
+                                              const BatchView& view) {
   std::vector<BatchSums> share;
   while (const data::LoadedBatch* loaded = loader.next()) {
-    TANDEM_ASSIGN(const model::LossSums sums, model.evaluate(loaded->batch));
+    const data::Batch* batch = &loaded->batch;
+    if (view) {
+      TANDEM_ASSIGN(batch, view(loaded->batch));
+    }
+    TANDEM_ASSIGN(const model::LossSums sums, model.evaluate(*batch));
     share.push_back({sums.loss, sums.correct, sums.predictions, loaded->batch.size, sums.values});
     if (stop && stop()) break;
   }
@@ -34,12 +39,13 @@ Result<std::vector<BatchSums>> evaluate_share(model::Model& model, data::Loader&
 Result<std::optional<Evaluation>> evaluate(model::Model& model, const data::Dataset& part,
                                            std::int64_t threads, collective::Group& group,
                                            std::chrono::milliseconds patience,
-                                           const std::function<bool()>& stop) {
-  constexpr std::int64_t kBatch = 128;
+                                           const std::function<bool()>& stop,
+                                           const BatchView& view) {
+  constexpr std::int64_t kBatch = kEvaluationBatch;
   TANDEM_CHECK(part.size() > 0);
   const std::int64_t batches = (part.size() + kBatch - 1) / kBatch;
   data::Loader loader(part, std::min(kBatch, part.size()), threads, {group.rank(), group.size()});
-  TANDEM_ASSIGN(std::vector<BatchSums> share, evaluate_share(model, loader, stop));
+  TANDEM_ASSIGN(std::vector<BatchSums> share, evaluate_share(model, loader, stop, view));
   const auto each = static_cast<std::size_t>((batches + group.size() - 1) / group.size());
   share.resize(each);
   std::vector<BatchSums> all(each * static_cast<std::size_t>(group.size()));

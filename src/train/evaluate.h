@@ -13,6 +13,13 @@
 
 namespace tandem::train {
 
+// Samples that are evaluated at a time.
+inline constexpr std::int64_t kEvaluationBatch = 128;
+
+// Prepares what a batch needs, and gives what the model shall read instead; valid until the next
+// call. Empty: the batch as it is.
+using BatchView = std::function<Result<const data::Batch*>(const data::Batch&)>;
+
 struct Evaluation {
   double loss = 0;                 // Mean over samples.
   std::optional<double> accuracy;  // Absent for regression.
@@ -27,6 +34,7 @@ struct Evaluation {
 Result<std::optional<Evaluation>> evaluate(model::Model& model, const data::Dataset& part,
                                            std::int64_t threads, collective::Group& group,
                                            std::chrono::milliseconds patience,
-                                           const std::function<bool()>& stop);
+                                           const std::function<bool()>& stop,
+                                           const BatchView& view = {});
 
 }  // namespace tandem::train

@@ -33,6 +33,22 @@ std::optional<Misfit> misfit_of_lanes(const job::Job& job, const arch::Blueprint
                             job.lanes(), job.train.batch)};
 }
 
+std::optional<Misfit> misfit_of_frozen_tables(const arch::Blueprint& blueprint,
+                                              const Trainable& trainable) {
+  for (const arch::Slot& slot : blueprint.slots) {
+    const bool trained = std::any_of(
+        trainable.parameters.begin(), trainable.parameters.end(), [&](const optim::Range& range) {
+          return range.begin <= slot.offset && slot.offset + slot.size <= range.end;
+        });
+    if (trained || !is_window(blueprint, slot)) continue;
+    return Misfit{"model.freeze",
+                  fmt::format("table `{}` is frozen, and sparse tables have only rows that are "
+                              "trained; use ps.tables = \"dense\"",
+                              slot.name)};
+  }
+  return std::nullopt;
+}
+
 // Probabilities are what binary cross entropy is told.
 std::optional<Misfit> misfit_of_targets(const job::Train& recipe, const data::Parts& parts) {
   if (recipe.loss.kind != arch::LossKind::kBce || parts.spec.target != data::Target::kValue)

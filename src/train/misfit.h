@@ -29,4 +29,8 @@ std::optional<Misfit> misfit_of_metric(const job::Job& job, const data::Spec& sp
 // Lanes of one sample where batch-norm needs several.
 std::optional<Misfit> misfit_of_lanes(const job::Job& job, const arch::Blueprint& blueprint);
 
+// Tables that servers keep by key and that are not trained.
+std::optional<Misfit> misfit_of_frozen_tables(const arch::Blueprint& blueprint,
+                                              const Trainable& trainable);
+
 }  // namespace tandem::train

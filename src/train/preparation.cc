@@ -12,6 +12,7 @@
 #include "job/print.h"
 #include "train/misfit.h"
 #include "train/saved_model.h"
+#include "train/window.h"
 
 namespace tandem::train {
 namespace {
@@ -35,6 +36,7 @@ class Preparation {
     TANDEM_TRY(blame(misfit_of_lanes(job_, blueprint)));
     TANDEM_ASSIGN(Trainable trainable,
                   blame("model.freeze", trainable_ranges(blueprint, job_.model.freeze)));
+    TANDEM_TRY(blame(misfit_of_frozen_tables(blueprint, trainable)));
     TANDEM_ASSIGN(auto model,
                   model::Model::create(std::move(blueprint), job_.train.loss, job_.train.threads));
     model->initialise(job_.train.seed);
@@ -73,7 +75,10 @@ class Preparation {
     TANDEM_ASSIGN(const arch::Interface interface,
                   blame("train.loss", interface_of(spec, job_.train.loss)));
     arch::LayerError where;
-    Result<arch::Blueprint> blueprint = arch::build(job_.model.config, interface, &where);
+    Result<arch::Blueprint> blueprint =
+        job_.has_sparse_tables() ? arch::build_with_window(job_.model.config, interface,
+                                                           window_rows(job_.train.batch), &where)
+                                 : arch::build(job_.model.config, interface, &where);
     return blame(where.layer >= 0 ? fmt::format("model.layers[{}]", where.layer) : "model.kind",
                  std::move(blueprint));
   }

@@ -53,6 +53,21 @@ Result<arch::Blueprint> blueprint_of(const job::Job& job, const data::Spec& spec
   return arch::build(job.model.config, interface, where);
 }
 
+std::span<float> kept(const arch::Blueprint& blueprint, std::span<float> values) {
+  return values.subspan(static_cast<std::size_t>(blueprint.window));
+}
+
+bool is_window(const arch::Blueprint& blueprint, const arch::Slot& slot) {
+  return slot.kind == arch::SlotKind::kParameter && slot.offset < blueprint.window;
+}
+
+std::int64_t all_parameters(const arch::Blueprint& blueprint) {
+  std::int64_t parameters = blueprint.parameters;
+  for (const arch::Table& table : blueprint.tables)
+    parameters += (table.all_rows - table.rows) * table.width;
+  return parameters;
+}
+
 Length length_of(const job::Train& train, std::int64_t samples) {
   Length length;
   length.steps_per_epoch = (samples + train.batch - 1) / train.batch;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,13 @@ Result<arch::Interface> interface_of(const data::Spec& spec, const arch::Loss& l
 
 Result<arch::Blueprint> blueprint_of(const job::Job& job, const data::Spec& spec,
                                      arch::LayerError* where = nullptr);
+
+// Floats of the flat parameter vector that are the model's own, behind windows on tables that are
+// kept elsewhere.
+std::span<float> kept(const arch::Blueprint& blueprint, std::span<float> values);
+bool is_window(const arch::Blueprint& blueprint, const arch::Slot& slot);
+// Parameters of the whole model, with those of such tables.
+std::int64_t all_parameters(const arch::Blueprint& blueprint);
 
 struct Length {
   std::int64_t steps_per_epoch = 0;

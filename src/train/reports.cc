@@ -9,7 +9,7 @@ wire::WorkerMessage started_message(const job::Job& job, const data::Parts& part
                                     const std::vector<std::string>& notes) {
   wire::WorkerMessage message;
   wire::Started& started = *message.mutable_started();
-  started.set_parameters(blueprint.parameters);
+  started.set_parameters(all_parameters(blueprint));
   started.set_buffers(blueprint.buffers);
   started.set_train_samples(parts.train->size());
   started.set_validation_samples(parts.validation->size());

@@ -46,6 +46,39 @@ Result<std::string> field(const checkpoint::ModelFile& file, const char* key) {
                   file.path.string(), key));
 }
 
+bool is_table(const arch::Blueprint& blueprint, const arch::Slot& slot) {
+  return std::any_of(blueprint.tables.begin(), blueprint.tables.end(), [&](const auto& table) {
+    return &blueprint.slots[static_cast<std::size_t>(table.slot)] == &slot;
+  });
+}
+
+// The rows that a file has, into a table whose rows are as they begin.
+Status fill_table(const checkpoint::ModelFile& file, const arch::Slot& slot,
+                  std::span<float> values) {
+  const std::string keys_name = slot.name + std::string(checkpoint::kKeysSuffix);
+  const checkpoint::IntegerTensor* const keys = file.find_keys(keys_name);
+  const checkpoint::Tensor* const rows =
+      file.find(slot.name + std::string(checkpoint::kRowsSuffix));
+  const std::int64_t width = slot.shape[1];
+  if (keys == nullptr || rows == nullptr || keys->shape.size() != 1 ||
+      rows->shape != checkpoint::Shape{keys->shape[0], width}) {
+    return Error(Code::kCorrupt, fmt::format("{}: the keys and rows of table `{}`, {} wide, are "
+                                             "missing or do not fit",
+                                             file.path.string(), slot.name, width));
+  }
+  TANDEM_TRY(check_finite(file, *rows));
+  const float* from = rows->values.data();
+  for (const std::int64_t key : keys->values) {
+    if (key < 0 || key >= slot.shape[0]) {
+      return Error(Code::kCorrupt, fmt::format("{}: `{}` has {}, and the table {} rows",
+                                               file.path.string(), keys_name, key, slot.shape[0]));
+    }
+    std::copy_n(from, width, values.begin() + key * width);
+    from += width;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string kernel_set() {
@@ -60,15 +93,23 @@ std::string kernel_set() {
 checkpoint::ModelContent weights_content(const arch::Blueprint& blueprint,
                                          std::span<const float> parameters,
                                          std::span<const float> buffers,
-                                         checkpoint::Metadata metadata) {
+                                         checkpoint::Metadata metadata, const TableFiles* tables) {
   checkpoint::ModelContent content;
+  if (tables != nullptr) content.parameters = tables->keys();
   for (const arch::Slot& slot : blueprint.slots) {
+    if (is_window(blueprint, slot)) {
+      // Tables are the first slots, in their order.
+      content.parameters.push_back(
+          tables->rows(static_cast<std::size_t>(&slot - blueprint.slots.data())));
+      continue;
+    }
     const bool trained = slot.kind == arch::SlotKind::kParameter;
     auto& list = trained ? content.parameters : content.buffers;
     list.push_back(
         {slot.name, slot.shape,
          (trained ? parameters : buffers)
-             .subspan(static_cast<std::size_t>(slot.offset), static_cast<std::size_t>(slot.size))});
+             .subspan(static_cast<std::size_t>(slot.offset - (trained ? blueprint.window : 0)),
+                      static_cast<std::size_t>(slot.size))});
   }
   content.metadata = std::move(metadata);
   return content;
@@ -82,9 +123,11 @@ checkpoint::Metadata trained_metadata(const job::Job& job, const data::Parts& pa
 }
 
 Result<std::string> save_trained(const std::filesystem::path& directory, const job::Job& job,
-                                 const data::Parts& parts, model::Model& model) {
-  const checkpoint::ModelContent content = weights_content(
-      model.blueprint(), model.parameters(), model.buffers(), trained_metadata(job, parts));
+                                 const data::Parts& parts, model::Model& model,
+                                 const TableFiles* tables) {
+  const checkpoint::ModelContent content =
+      weights_content(model.blueprint(), kept(model.blueprint(), model.parameters()),
+                      model.buffers(), trained_metadata(job, parts), tables);
   TANDEM_ASSIGN(const checkpoint::Manifest manifest,
                 checkpoint::save_model(directory / checkpoint::kModelFileName, content));
   return manifest.weights_hash;
@@ -103,7 +146,13 @@ Result<TrainedModel> load_trained(const std::filesystem::path& path,
   TANDEM_ASSIGN(arch::Blueprint blueprint, blueprint_of(trained.job, trained.spec));
   TANDEM_ASSIGN(trained.model, model::Model::create(std::move(blueprint), trained.job.train.loss,
                                                     trained.job.train.threads));
+  const bool sparse = trained.job.has_sparse_tables();
+  if (sparse) trained.model->initialise(trained.job.train.seed);
   for (const arch::Slot& slot : trained.model->blueprint().slots) {
+    if (sparse && is_table(trained.model->blueprint(), slot)) {
+      TANDEM_TRY(fill_table(file, slot, values_of(*trained.model, slot)));
+      continue;
+    }
     const checkpoint::Tensor* tensor = file.find(slot.name);
     if (tensor == nullptr || tensor->shape != slot.shape) {
       return Error(Code::kCorrupt,

@@ -14,6 +14,7 @@
 #include "data/dataset.h"
 #include "job/job.h"
 #include "model/model.h"
+#include "train/table_files.h"
 
 namespace tandem::train {
 
@@ -21,17 +22,20 @@ namespace tandem::train {
 // blas_core=Haswell ...".
 std::string kernel_set();
 
-// Weights as the contents of a model file, in the blueprint's order; refers to them.
+// Weights as the contents of a model file, in the blueprint's order; refers to them. `parameters`
+// are without windows, and `tables` what these are windows on; null: there are none.
 checkpoint::ModelContent weights_content(const arch::Blueprint& blueprint,
                                          std::span<const float> parameters,
                                          std::span<const float> buffers,
-                                         checkpoint::Metadata metadata);
+                                         checkpoint::Metadata metadata,
+                                         const TableFiles* tables = nullptr);
 // What load_trained() needs beside the weights.
 checkpoint::Metadata trained_metadata(const job::Job& job, const data::Parts& parts);
 
 // Writes model.safetensors and its manifest into `directory`; returns the weights' hash.
 Result<std::string> save_trained(const std::filesystem::path& directory, const job::Job& job,
-                                 const data::Parts& parts, model::Model& model);
+                                 const data::Parts& parts, model::Model& model,
+                                 const TableFiles* tables = nullptr);
 
 struct TrainedModel {
   job::Job job;
@@ -40,8 +44,9 @@ struct TrainedModel {
   std::unique_ptr<model::Model> model;
 };
 
-// `overrides` change its job ("data.path=other.csv"). kCorrupt when the file is damaged,
-// kInvalidArgument when it is no model that Tandem trained.
+// Rows of tables that the file does not have are as they begin. `overrides` change its job
+// ("data.path=other.csv"). kCorrupt when the file is damaged, kInvalidArgument when it is no model
+// that Tandem trained.
 Result<TrainedModel> load_trained(const std::filesystem::path& path,
                                   std::span<const std::string> overrides);
 

@@ -9,6 +9,8 @@
 #include "base/span_math.h"
 #include "base/text.h"
 #include "checkpoint/store.h"
+#include "train/recipe.h"
+#include "train/table_names.h"
 
 namespace tandem::train {
 namespace {
@@ -76,25 +78,29 @@ Result<std::int64_t> count(const Numbers& numbers, const std::string& name) {
 }
 
 void capture(model::Model& model, optim::Optimizer& optimizer, Numbers numbers, Snapshot& into) {
-  copy(model.parameters(), into.parameters);
+  const arch::Blueprint& blueprint = model.blueprint();
+  copy(kept(blueprint, model.parameters()), into.parameters);
   copy(model.buffers(), into.buffers);
   for (const optim::StateTensor& tensor : optimizer.state())
-    copy(tensor.values, into.optimizer[std::string(tensor.name)]);
+    copy(kept(blueprint, tensor.values), into.optimizer[std::string(tensor.name)]);
   into.numbers = std::move(numbers);
   into.numbers["optimizer.steps"] = static_cast<double>(optimizer.steps());
 }
 
 void restore(const Snapshot& snapshot, model::Model& model, optim::Optimizer& optimizer) {
-  std::ranges::copy(snapshot.parameters, model.parameters().begin());
+  const arch::Blueprint& blueprint = model.blueprint();
+  std::ranges::copy(snapshot.parameters, kept(blueprint, model.parameters()).begin());
   std::ranges::copy(snapshot.buffers, model.buffers().begin());
   for (const optim::StateTensor& tensor : optimizer.state())
-    std::ranges::copy(snapshot.optimizer.at(std::string(tensor.name)), tensor.values.begin());
+    std::ranges::copy(snapshot.optimizer.at(std::string(tensor.name)),
+                      kept(blueprint, tensor.values).begin());
   optimizer.set_steps(static_cast<std::int64_t>(snapshot.numbers.at("optimizer.steps")));
   model.parameters_changed();
 }
 
 checkpoint::ModelContent training_content(const Snapshot& snapshot, checkpoint::Metadata metadata) {
   checkpoint::ModelContent content;
+  if (snapshot.tables) content.parameters = snapshot.tables->training();
   for (const auto& [name, values] : snapshot.optimizer) {
     content.parameters.push_back({fmt::format("{}{}", kOptimizer, name),
                                   {std::ssize(values)},
@@ -107,16 +113,25 @@ checkpoint::ModelContent training_content(const Snapshot& snapshot, checkpoint::
 
 Result<Snapshot> read_snapshot(const std::filesystem::path& directory, model::Model& model,
                                optim::Optimizer& optimizer) {
+  // What tables hold goes to the servers, not through this worker's memory.
+  const auto wanted = [&](std::string_view name) {
+    return model.blueprint().window == 0 ||
+           !(name.starts_with(kTablePrefix) || name.ends_with(checkpoint::kRowsSuffix) ||
+             name.ends_with(checkpoint::kKeysSuffix));
+  };
   TANDEM_ASSIGN(const checkpoint::ModelFile weights,
-                checkpoint::load_model(directory / checkpoint::kModelFileName));
+                checkpoint::load_model(directory / checkpoint::kModelFileName, wanted));
   TANDEM_ASSIGN(const checkpoint::ModelFile training,
-                checkpoint::load_model(directory / checkpoint::kTrainingFileName));
+                checkpoint::load_model(directory / checkpoint::kTrainingFileName, wanted));
   Snapshot snapshot;
   capture(model, optimizer, {}, snapshot);
   for (const arch::Slot& slot : model.blueprint().slots) {
-    auto& all = slot.kind == arch::SlotKind::kParameter ? snapshot.parameters : snapshot.buffers;
+    if (is_window(model.blueprint(), slot)) continue;
+    const bool trained = slot.kind == arch::SlotKind::kParameter;
+    auto& all = trained ? snapshot.parameters : snapshot.buffers;
+    const std::int64_t offset = slot.offset - (trained ? model.blueprint().window : 0);
     TANDEM_TRY(copy_tensor(weights, slot.name,
-                           std::span(all).subspan(static_cast<std::size_t>(slot.offset),
+                           std::span(all).subspan(static_cast<std::size_t>(offset),
                                                   static_cast<std::size_t>(slot.size))));
   }
   for (auto& [name, values] : snapshot.optimizer)

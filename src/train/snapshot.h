@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "collective/group.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
+#include "train/table_files.h"
 
 namespace tandem::train {
 
@@ -24,12 +26,14 @@ Result<double> number(const Numbers& numbers, const std::string& name);
 Result<std::int64_t> count(const Numbers& numbers, const std::string& name);
 
 struct Snapshot {
-  std::vector<float> parameters, buffers;
-  std::map<std::string, std::vector<float>> optimizer;  // Its state by name.
+  std::vector<float> parameters, buffers;               // Without windows on tables.
+  std::map<std::string, std::vector<float>> optimizer;  // Its state by name, likewise.
   Numbers numbers;
+  std::shared_ptr<const TableFiles> tables;  // That servers keep by key; null: none.
 };
 
-// Copies; allocates nothing when `into` was used for this before, but for the numbers.
+// Copies, but for tables; allocates nothing when `into` was used for this before, but for the
+// numbers.
 void capture(model::Model& model, optim::Optimizer& optimizer, Numbers numbers, Snapshot& into);
 // The other way. REQUIRES: it was captured from such a model and optimizer, or read for them.
 void restore(const Snapshot& snapshot, model::Model& model, optim::Optimizer& optimizer);
@@ -37,8 +41,8 @@ void restore(const Snapshot& snapshot, model::Model& model, optim::Optimizer& op
 // The contents of a checkpoint's training file (checkpoint/store.h); refers to the snapshot.
 checkpoint::ModelContent training_content(const Snapshot& snapshot, checkpoint::Metadata metadata);
 
-// Reads a checkpoint's directory. kInvalidArgument when it is of another model or optimizer;
-// kCorrupt when it is damaged.
+// Reads a checkpoint's directory, but for tables (train/table_files.h). kInvalidArgument when it is
+// of another model or optimizer; kCorrupt when it is damaged.
 Result<Snapshot> read_snapshot(const std::filesystem::path& directory, model::Model& model,
                                optim::Optimizer& optimizer);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/rows.h"
 #include "base/span_math.h"
 #include "exchange/allreduce.h"
 #include "exchange/servers.h"
@@ -26,6 +27,19 @@ std::optional<ps::AsyncRule> async_rule(const job::Job& job) {
       .stale_lr = job.ps.stale_lr == "lowered" ? ps::StaleRate::kLowered : ps::StaleRate::kKept,
       .compensation = job.ps.compensation,
       .applying = job.ps.consistency == "bsp" ? ps::Applying::kWhenClosed : ps::Applying::kAtOnce};
+}
+
+// Of tables that the model has windows on: as model/model.h would begin all their rows.
+std::vector<exchange::SparseRows> sparse_rows(const arch::Blueprint& blueprint,
+                                              std::uint64_t seed) {
+  std::vector<exchange::SparseRows> sparse;
+  if (blueprint.window == 0) return sparse;
+  for (const arch::Table& table : blueprint.tables) {
+    const arch::Slot& slot = blueprint.slots[static_cast<std::size_t>(table.slot)];
+    sparse.push_back({static_cast<std::uint64_t>(table.all_rows), table_seed(seed, slot.name),
+                      slot.fill == arch::Fill::kRows ? slot.scale : 0});
+  }
+  return sparse;
 }
 
 }  // namespace
@@ -71,6 +85,8 @@ Status Stepper::join(collective::Group& group, Meeting meeting) {
                                          .steps_done = meeting.steps_done,
                                          .optimizer_steps = meeting.optimizer_steps,
                                          .parameters_steps = meeting.whole_steps,
+                                         .tables = std::move(meeting.tables),
+                                         .tables_steps = meeting.tables_steps,
                                          .async = async_};
     if (async_) {
       TANDEM_ASSIGN(tasks_, exchange::Tasks::create(plan_, config, group, model_.parameters(),
@@ -85,6 +101,7 @@ Status Stepper::join(collective::Group& group, Meeting meeting) {
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     trees_.emplace_back(nodes_[i].size(), exchange_->partial(i));
   rows_.clear(nodes_.size());
+  window_.clear();
   return {};
 }
 
@@ -110,14 +127,19 @@ Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
       async_(async_rule(job)),
       replicas_(static_cast<std::size_t>(job.cluster.replicas)),
       rows_(model.blueprint(), trainable.parameters),
+      window_(model.blueprint()),
       plan_{{all_lanes_, floats_, make_buckets(parameters_, floats_, job.cluster.bucket_bytes),
              /*in_pieces=*/job.train.clip.value <= 0 && job.train.clip.norm <= 0, patience_},
             parameters_,
             std::move(trainable.parameters),
             job.train.optimizer,
             job.train.clip,
-            job.ps.pull == "partial" ? exchange::Pull::kPartial : exchange::Pull::kFull,
-            rows_.tables()},
+            job.ps.pull == "partial" || window_.is_open() ? exchange::Pull::kPartial
+                                                          : exchange::Pull::kFull,
+            rows_.tables(),
+            sparse_rows(model.blueprint(), job.train.seed),
+            job.ps.admit_after,
+            job.ps.evict_after},
       model_(model),
       optimizer_(std::move(optimizer)),
       told_sums_(wishes_ + kWishFloats - tail_),
@@ -128,6 +150,7 @@ void Stepper::add_rows(const data::Batch& batch, std::int64_t lane) {
       std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& each) { return lane < each.end; });
   TANDEM_CHECK(node != nodes_.end());
   rows_.add(batch, static_cast<std::size_t>(node - nodes_.begin()));
+  window_.add(batch);
 }
 
 Status Stepper::begin_step(std::int64_t step, double lr) {
@@ -136,6 +159,7 @@ Status Stepper::begin_step(std::int64_t step, double lr) {
     const collective::Deadline deadline = collective::deadline_after(patience_);
     TANDEM_TRY(exchange_->pull(step, rows_.lists(), model_.parameters(), deadline));
     rows_.clear(nodes_.size());
+    window_.rows();
     model_.parameters_changed();
   }
   return exchange_->begin(step, lr, collective::deadline_after(patience_));
@@ -163,7 +187,7 @@ Status Stepper::run_lane(const data::Batch& batch, std::int64_t lane, std::int64
     tree.push();
   }
   // What is no number is not pushed by rows.
-  if (!told_status_.ok() && told_status_.error().code() == Code::kDiverged) return diverged();
+  if (!told_status_.ok() && told_status_.error().code() == Code::kDiverged) return diverged(0);
   return told_status_;
 }
 
@@ -176,8 +200,9 @@ Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t 
       part_ready(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
     };
   }
+  const data::Batch& read = window_.is_open() ? window_.place(batch) : batch;
   const auto begin = std::chrono::steady_clock::now();
-  auto sums = model_.forward_backward(batch, scale_of(batch.size, step_samples),
+  auto sums = model_.forward_backward(read, scale_of(batch.size, step_samples),
                                       {seed_, step_, lane}, output);
   computed_ += std::chrono::steady_clock::now() - begin;
   ++computed_lanes_;
@@ -258,12 +283,13 @@ void Stepper::update_buffers(std::span<const float> statistics) {
 
 Result<StepOutcome> Stepper::finish_step() {
   reset();
+  window_.clear();
   Status gathered = exchange_->gather(collective::deadline_after(patience_));
   if (!gathered.ok()) return std::move(gathered).error().within(fmt::format("step {}", step_ + 1));
   StepOutcome outcome = read_tail();
-  if (!std::isfinite(outcome.sums.loss)) return diverged();
+  if (!std::isfinite(outcome.sums.loss)) return diverged(outcome.sums.loss);
   const exchange::Update update = exchange_->update(model_.parameters());
-  if (update.updated == optim::Updated::kNotFinite) return diverged();
+  if (update.updated == optim::Updated::kNotFinite) return diverged(outcome.sums.loss);
   update_statistics();
   exchange_->end();
   model_.parameters_changed();
@@ -284,12 +310,32 @@ Status Stepper::complete(std::int64_t steps_done) {
   return {};
 }
 
+Result<const data::Batch*> Stepper::look_up(const data::Batch& batch, std::int64_t steps_done) {
+  window_.clear();
+  window_.add(batch);
+  TANDEM_TRY(exchange_->read_rows(steps_done, window_.rows(), model_.parameters(),
+                                  collective::deadline_after(patience_)));
+  model_.parameters_changed();
+  const data::Batch* const placed = &window_.place(batch);
+  window_.clear();
+  return placed;
+}
+
+Status Stepper::read_tables(std::int64_t steps_done, const exchange::RecordSink& sink) {
+  return exchange_->read_tables(steps_done, sink, collective::deadline_after(patience_));
+}
+
+Result<std::vector<exchange::TableSize>> Stepper::table_sizes() {
+  if (!window_.is_open()) return std::vector<exchange::TableSize>();
+  return exchange_->table_sizes(collective::deadline_after(patience_));
+}
+
 collective::Traffic Stepper::traffic() const {
   if (tasks_) return tasks_->traffic();
   return exchange_ == nullptr ? collective::Traffic() : exchange_->traffic();
 }
 
-Error Stepper::diverged() {
+Error Stepper::diverged(double loss) {
   std::vector<float> gradients(parameters_);
   exchange_->take({0, parameters_}, gradients);
   constexpr const char* kAdvice =
@@ -305,6 +351,8 @@ Error Stepper::diverged() {
     what = fmt::format("the gradient of `{}` is {}", name(bad), gradients[bad]);
   } else if (const std::size_t worse = first_not_finite(parameters); worse < parameters.size()) {
     what = fmt::format("the update made `{}` {}", name(worse), parameters[worse]);
+  } else if (window_.is_open() && std::isfinite(loss)) {
+    what = "the update of a row of a table is not a finite number";
   }
   return Error(Code::kDiverged,
                fmt::format("training diverged at step {}: {}; {}", step_ + 1, what, kAdvice));

@@ -25,6 +25,7 @@
 #include "train/lane_tree.h"
 #include "train/places.h"
 #include "train/recipe.h"
+#include "train/window.h"
 
 namespace tandem::train {
 
@@ -48,6 +49,9 @@ struct Meeting {
   std::int64_t steps_done = 0;       // What the model's parameters are.
   std::int64_t optimizer_steps = 0;  // What the optimizer's state is.
   std::int64_t whole_steps = 0;      // When all rows of tables were up to date.
+  // What tables that servers keep by key hold after `tables_steps` steps, for servers without it.
+  exchange::RecordSource tables = {};
+  std::int64_t tables_steps = -1;
 };
 
 class Stepper {
@@ -103,6 +107,12 @@ class Stepper {
   Status fetch_state(std::int64_t steps_done);
   // The same for the model's parameters, where has_rows().
   Status complete(std::int64_t steps_done);
+  // Where servers keep tables by key, between steps: the rows of the batch come into the model, and
+  // what it shall read instead is given, until the next call.
+  Result<const data::Batch*> look_up(const data::Batch& batch, std::int64_t steps_done);
+  // There, too: all that the tables hold, and how large they are.
+  Status read_tables(std::int64_t steps_done, const exchange::RecordSink& sink);
+  Result<std::vector<exchange::TableSize>> table_sizes();
   // What the exchange has moved besides the group's own.
   collective::Traffic traffic() const;
 
@@ -118,7 +128,7 @@ class Stepper {
   StepOutcome read_tail();
   void reset();
   void update_statistics();
-  Error diverged();
+  Error diverged(double loss);
 
   // Constant after construction.
   const std::uint64_t seed_;
@@ -132,6 +142,7 @@ class Stepper {
   const std::optional<ps::AsyncRule> async_;
   const std::size_t replicas_;
   BatchRows rows_;
+  Window window_;
   exchange::Plan plan_;
 
   model::Model& model_;

@@ -62,8 +62,9 @@ Result<Training::End> Training::train_in_next_group() {
   group_.emplace(std::move(place.group));
   if (place.anew) forget();
   TANDEM_TRY(catch_up(place.resume));
-  Status joined = stepper_->join(*group_, {std::move(place.ends), std::move(place.servers),
-                                           course_.step, optimizer_steps_, whole_steps_});
+  Status joined =
+      stepper_->join(*group_, {std::move(place.ends), std::move(place.servers), course_.step,
+                               optimizer_steps_, whole_steps_, table_source(), tables_steps_});
   if (!joined.ok()) {
     // More servers died than there were copies: whoever places the workers sends them back.
     state_lost_ = joined.error().code() == Code::kNotFound;
@@ -83,6 +84,11 @@ Result<Training::End> Training::train_in_next_group() {
   }
   TANDEM_TRY(finish());
   return End::kOfTraining;
+}
+
+exchange::RecordSource Training::table_source() {
+  if (tables_from_.empty()) return {};
+  return tables_in(tables_from_, model_->blueprint(), state_names(stepper_->optimizer()));
 }
 
 void Training::leave(const Error* error) {
@@ -106,7 +112,8 @@ void Training::count_traffic() {
 void Training::forget() {
   restore(first_state_, *model_, stepper_->optimizer());
   course_ = Course(first_schedule_);
-  optimizer_steps_ = whole_steps_ = 0;
+  optimizer_steps_ = whole_steps_ = tables_steps_ = 0;
+  tables_from_.clear();
   has_state_ = false;
 }
 
@@ -134,7 +141,8 @@ Status Training::resume(const std::filesystem::path& checkpoint, collective::Dea
   }
   TANDEM_TRY(share(snapshot, *group_, 0, deadline));
   TANDEM_TRY(take_over(snapshot));
-  optimizer_steps_ = whole_steps_ = course_.step;
+  optimizer_steps_ = whole_steps_ = tables_steps_ = course_.step;
+  tables_from_ = checkpoint;
   return {};
 }
 
@@ -146,7 +154,7 @@ Status Training::copy_from(int rank, collective::Deadline deadline) {
   copied_ = true;
   TANDEM_TRY(take_over(snapshot));
   // The other's may be old, where servers have the newest.
-  optimizer_steps_ = whole_steps_ = -1;
+  optimizer_steps_ = whole_steps_ = tables_steps_ = -1;
   return {};
 }
 
@@ -216,15 +224,33 @@ Status Training::take_state_along() {
   return group_->barrier(collective::deadline_after(finish_patience()));
 }
 
+Status Training::take_tables() {
+  if (model_->blueprint().window == 0 || taken_steps_ == course_.step) return {};
+  tables_.reset();  // The disk may need the room.
+  TANDEM_ASSIGN(std::unique_ptr<TableFiles> files,
+                TableFiles::create(request_.run_directory, model_->blueprint(),
+                                   state_names(stepper_->optimizer())));
+  TANDEM_TRY(stepper_->read_tables(course_.step, [&](const exchange::TableRecords& records) {
+    voice_.beat();
+    return files->add(records);
+  }));
+  TANDEM_TRY(files->finish());
+  tables_ = std::move(files);
+  taken_steps_ = course_.step;
+  return {};
+}
+
 Status Training::take_checkpoint() {
   TANDEM_TRY(take_state());
+  TANDEM_TRY(take_tables());
   write_checkpoint();
   return {};
 }
 
 void Training::write_checkpoint() {
   const auto best = course_.best ? std::optional(course_.best->first) : std::nullopt;
-  if (checkpointer_->take(course_.step, *model_, stepper_->optimizer(), course_.numbers(), best))
+  if (checkpointer_->take(course_.step, *model_, stepper_->optimizer(), course_.numbers(), best,
+                          tables_))
     wants_best_ = false;
 }
 
@@ -243,7 +269,8 @@ Status Training::checkpoint_the_end() {
 
 void Training::save_between_groups() {
   const bool has_all =
-      !job_.has_servers() || (optimizer_steps_ == course_.step && whole_steps_ == course_.step);
+      !job_.has_servers() || (optimizer_steps_ == course_.step && whole_steps_ == course_.step &&
+                              (model_->blueprint().window == 0 || taken_steps_ == course_.step));
   if (!checkpointer_ || !has_state_ || !has_all) return;
   await_checkpoint();
   write_checkpoint();

@@ -99,6 +99,10 @@ class Training {
   void await_checkpoint();
   // Who trains rows of tables has old ones, until it asks for all.
   Status complete();
+  // Where servers keep tables by key: what they hold now, in files.
+  Status take_tables();
+  BatchView batch_view();
+  exchange::RecordSource table_source();
 
   // The last one, however soon after another, so that the run can go on from its end.
   Status checkpoint_the_end();
@@ -182,8 +186,14 @@ class Training {
   bool state_lost_ = false;           // The servers had not what the group was to go on from.
   std::int64_t optimizer_steps_ = 0;  // What the optimizer's state here is, where servers have one.
   std::int64_t whole_steps_ = 0;      // When all rows of tables here were up to date.
-  Snapshot first_state_;              // Of a job with servers.
-  bool has_state_ = false;            // Others may start from it.
+  // Where servers keep tables by key: what can be given to them, and after which step that is.
+  // Empty: from the beginning, without rows.
+  std::filesystem::path tables_from_;
+  std::int64_t tables_steps_ = 0;
+  std::shared_ptr<const TableFiles> tables_;  // What they held after the last step that was asked.
+  std::int64_t taken_steps_ = -1;             // That step.
+  Snapshot first_state_;                      // Of a job with servers.
+  bool has_state_ = false;                    // Others may start from it.
   std::optional<collective::Group> group_;
   std::unique_ptr<Stepper> stepper_;          // Refers to the group.
   std::optional<Checkpointer> checkpointer_;  // The first worker's.

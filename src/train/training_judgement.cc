@@ -9,6 +9,12 @@
 #include "train/training.h"
 
 namespace tandem::train {
+namespace {
+
+// Of a weights_hash.
+constexpr std::size_t kHashDigits = 32;
+
+}  // namespace
 
 bool Training::is_epoch_to_judge() const {
   return course_.step > course_.judged && course_.step % length_.steps_per_epoch == 0 &&
@@ -71,16 +77,24 @@ Result<std::optional<Evaluation>> Training::evaluate_part(const data::Dataset& p
                                                           const char* name) {
   TANDEM_TRY(complete());
   TANDEM_ASSIGN(const std::optional<Evaluation> evaluated,
-                evaluate(*model_, part, job_.data.prefetch, *group_, finish_patience(), [this] {
-                  voice_.beat();
-                  return stop_.load();
-                }));
+                evaluate(
+                    *model_, part, job_.data.prefetch, *group_, finish_patience(),
+                    [this] {
+                      voice_.beat();
+                      return stop_.load();
+                    },
+                    batch_view()));
   if (!evaluated) {
     stopped_ = true;
     return std::optional<Evaluation>();
   }
   voice_.say(evaluated_message(*evaluated, course_.step, length_, name));
   return evaluated;
+}
+
+BatchView Training::batch_view() {
+  if (model_->blueprint().window == 0) return {};
+  return [this](const data::Batch& batch) { return stepper_->look_up(batch, course_.step); };
 }
 
 std::chrono::milliseconds Training::finish_patience() const {
@@ -96,12 +110,25 @@ Result<std::optional<Evaluation>> Training::evaluate_test() {
 }
 
 Result<std::string> Training::save() {
-  if (group_->rank() != 0) return checkpoint::weights_hash(model_->parameters(), model_->buffers());
-  TANDEM_TRY(check_ownership(request_.run_directory, owner_, places_));
-  TANDEM_ASSIGN(std::string hash, voice_.beating([this] {
-    return save_trained(request_.run_directory, job_, parts_, *model_);
-  }));
-  voice_.event("saved", std::string(checkpoint::kModelFileName));
+  const bool sparse = model_->blueprint().window > 0;
+  std::string hash(kHashDigits, '0');
+  if (group_->rank() == 0) {
+    TANDEM_TRY(check_ownership(request_.run_directory, owner_, places_));
+    TANDEM_TRY(take_tables());
+    TANDEM_ASSIGN(hash, voice_.beating([this] {
+      return save_trained(request_.run_directory, job_, parts_, *model_, tables_.get());
+    }));
+    voice_.event("saved", std::string(checkpoint::kModelFileName));
+  } else if (!sparse) {
+    return checkpoint::weights_hash(model_->parameters(), model_->buffers());
+  }
+  // Who has not the tables takes the word of the one that does.
+  if (sparse) {
+    TANDEM_TRY(voice_.beating([&] {
+      return group_->broadcast(std::as_writable_bytes(std::span(hash)), 0,
+                               collective::deadline_after(finish_patience()));
+    }));
+  }
   return hash;
 }
 

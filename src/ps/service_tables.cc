@@ -1,0 +1,86 @@
+// What a parameter server does with tables that are kept by key: see ps/table_set.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ps/service.h"
+
+namespace tandem::ps {
+
+void Service::send_rows_by_key(PeerId peer, const Header& header, const RowRound::Pull& pull) {
+  const std::size_t width = pull.range.width;
+  const std::size_t most = std::max<std::size_t>(1, kRowFloats / width);
+  Header answer{
+      .kind = Kind::kRows, .slot = header.slot, .step = header.step, .place = header.place};
+  std::vector<std::uint64_t> keys;
+  std::vector<float> weights;
+  for (std::size_t first = 0; first < pull.rows.size(); first += most) {
+    const auto rows = pull.rows.subspan(first, std::min(most, pull.rows.size() - first));
+    keys.assign(rows.begin(), rows.end());
+    weights.resize(rows.size() * width);
+    // Sizes fit, so it cannot fail.
+    [[maybe_unused]] const Status pulled = holding_->tables->pull(pull.range.table, keys, weights);
+    const std::span<const std::byte> bytes = bytes_of(weights);
+    answer.sequence = first;
+    out_.send_text(peer, answer,
+                   std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+}
+
+Status Service::step_tables() {
+  TableSet& tables = *holding_->tables;
+  const double rate = lr();
+  Status stepped = tables.begin(rate);
+  if (stepped.ok()) {
+    const Result<optim::Updated> updated = rows_->apply(tables);
+    if (updated.ok()) {
+      TANDEM_TRY(tables.commit(rate));
+      end_rows(*updated);
+      return {};
+    }
+    stepped = updated.error();
+  }
+  TANDEM_TRY(tables.roll_back());
+  return std::move(stepped).error().within("this server's tables");
+}
+
+Status Service::send_records(PeerId peer, const Header& header) {
+  if (!in_use_ || !has_tables() || header.step != holding_->slice->step())
+    return unexpected(header);
+  TANDEM_ASSIGN(TableSet::Fetched fetched,
+                holding_->tables->fetch(header.place, header.slot, header.sequence));
+  Header answer = header;
+  answer.kind = Kind::kRecords;
+  answer.number = static_cast<double>(fetched.all);
+  out_.send_text(peer, answer, std::move(fetched.records));
+  return {};
+}
+
+Status Service::load_records(const Header& header, std::span<const std::byte> records) {
+  if (in_use_ || !has_tables() || header.slot > static_cast<std::uint32_t>(Records::kCandidates))
+    return unexpected(header);
+  if (!incoming_ && !holding_) {
+    TANDEM_ASSIGN(incoming_, make_holding(config_, tables_config_, plan_->floats));
+  }
+  return incoming_or_held().tables->load(header.step, header.place,
+                                         static_cast<Records>(header.slot), records);
+}
+
+Status Service::send_sizes(PeerId peer, const Header& header) {
+  if (!in_use_ || !has_tables()) return unexpected(header);
+  wire::PsTableSizes sizes;
+  for (const SparseTable& table : holding_->tables->tables()) {
+    wire::PsTableSize& size = *sizes.add_tables();
+    size.set_rows(static_cast<std::uint64_t>(table.rows()));
+    size.set_candidates(static_cast<std::uint64_t>(table.candidates()));
+    size.set_evicted(static_cast<std::uint64_t>(table.evicted()));
+    size.set_bytes(table.bytes());
+  }
+  out_.send_text(peer, {.kind = Kind::kSizesAre}, sizes.SerializeAsString());
+  return {};
+}
+
+}  // namespace tandem::ps
