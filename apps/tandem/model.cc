@@ -39,9 +39,14 @@ Json summary_json(const checkpoint::ModelFile& model) {
     tensors.push_back(
         {{"name", tensor.name}, {"shape", tensor.shape}, {"count", tensor.values.size()}});
   }
+  // Tables of which the file has some rows.
+  Json tables = Json::array();
+  for (const checkpoint::IntegerTensor& keys : model.keys)
+    tables.push_back({{"keys", keys.name}, {"count", keys.values.size()}});
   return {
       {"file", model.path.string()},
       {"tensors", tensors},
+      {"tables", tables},
       {"count", count_numbers(model)},
       {"skipped", model.skipped},
       {"metadata", model.metadata},
@@ -72,6 +77,10 @@ std::string summary_text(const checkpoint::ModelFile& model) {
   }
   text += fmt::format("{:<{}}  {:<{}}  {:>12}\n", "total", name_width, "", shape_width,
                       with_commas(count_numbers(model)));
+  for (const checkpoint::IntegerTensor& keys : model.keys) {
+    text += fmt::format("{}: {} of a table\n", without_controls(keys.name),
+                        counted(static_cast<std::int64_t>(keys.values.size()), "key"));
+  }
   for (const std::string& name : model.skipped)
     text += fmt::format("not read: {}\n", without_controls(name));
   if (model.manifest.has_value())
@@ -107,7 +116,10 @@ Status export_model(const ModelExportOptions& options, const Surroundings& aroun
   }
   TANDEM_ASSIGN(const checkpoint::ModelFile model, checkpoint::load_model(options.model));
   warn_if_unchecked(model.path, around);
-  const std::vector<checkpoint::TensorView> tensors = checkpoint::views(model.tensors);
+  // Keys come first, as in the file.
+  std::vector<checkpoint::TensorView> tensors = checkpoint::views(model.keys);
+  const std::vector<checkpoint::TensorView> floats = checkpoint::views(model.tensors);
+  tensors.insert(tensors.end(), floats.begin(), floats.end());
   if (format == "npz") return checkpoint::write_npz(options.out, tensors);
   // The file's order is that of the slots, parameters before buffers; written in one list it stays
   // so.

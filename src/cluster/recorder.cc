@@ -121,7 +121,8 @@ Status Recorder::go_back_to(const RunDirectory& directory, const ResumePoint& po
 void Recorder::message(std::size_t worker, const wire::WorkerMessage& message) {
   if (worker >= words_.size()) return;  // Of one that was never started.
   // Evaluations are recorded by whoever tells first: the speaker may die before it can.
-  if (worker == speaker_ || message.has_evaluated()) record_news(message);
+  // What tables hold is told by the first worker alone.
+  if (worker == speaker_ || message.has_evaluated() || message.has_tables()) record_news(message);
   Words& words = words_[worker];
   if (message.has_progress()) words.progress = message.progress();
   if (message.has_finished()) words.finished = message.finished();
@@ -134,6 +135,8 @@ void Recorder::record_news(const wire::WorkerMessage& message) {
       return record(message.progress());
     case wire::WorkerMessage::kEvaluated:
       return record(message.evaluated());
+    case wire::WorkerMessage::kTables:
+      return record(message.tables());
     case wire::WorkerMessage::kEvent:
       return event(message.event().kind(), worker_name(speaker_), message.event().detail());
     case wire::WorkerMessage::kStarted:
@@ -195,6 +198,19 @@ void Recorder::record(const wire::Evaluated& evaluated) {
   Json line = {{"t_s", elapsed_s()}};
   line.update(json);
   note(metrics_file_.append(one_line(line)));
+}
+
+void Recorder::record(const wire::Tables& tables) {
+  Json sizes = Json::array();
+  for (const wire::TableSize& table : tables.tables()) {
+    sizes.push_back({{"name", table.name()},
+                     {"rows", table.rows()},
+                     {"candidates", table.candidates()},
+                     {"evicted", table.evicted()},
+                     {"bytes", table.bytes()}});
+  }
+  note(metrics_file_.append(one_line(
+      {{"t_s", elapsed_s()}, {"kind", "tables"}, {"step", tables.step()}, {"tables", sizes}})));
 }
 
 void Recorder::line(std::size_t worker, std::string_view text) {

@@ -77,6 +77,7 @@ class Recorder {
   void record(const wire::Started& started);
   void record(const wire::Progress& progress);
   void record(const wire::Evaluated& evaluated);
+  void record(const wire::Tables& tables);
   Status read_evaluations(const RunDirectory& directory);
   Status record(const Event& event);
   void note(const Status& written);

@@ -42,6 +42,20 @@ Json to_json(const Event& event) {
   return json;
 }
 
+// Null where servers keep none by key.
+Json to_json(const std::vector<TableSize>& tables) {
+  if (tables.empty()) return nullptr;
+  Json json = Json::array();
+  for (const TableSize& table : tables) {
+    json.push_back({{"name", table.name},
+                    {"rows", table.rows},
+                    {"candidates", table.candidates},
+                    {"evicted", table.evicted},
+                    {"bytes", table.bytes}});
+  }
+  return json;
+}
+
 // Null where workers wait for each other.
 Json to_json(const std::vector<std::uint64_t>& staleness,
              const std::vector<std::uint64_t>& missed) {
@@ -93,6 +107,7 @@ std::string to_json(const Report& report) {
         {"replicas", report.replicas}}},
       {"bytes", {{"sent", to_json(report.sent)}, {"received", to_json(report.received)}}},
       {"staleness", to_json(report.staleness, report.missed_updates)},
+      {"tables", to_json(report.tables)},
       {"events", events},
       {"job_hash", report.job_hash},
       {"base_directory", report.base_directory.string()},

@@ -39,6 +39,12 @@ struct Count {
   std::int64_t end = 0;
 };
 
+// A table that parameter servers keep by key.
+struct TableSize {
+  std::string name;
+  std::uint64_t rows = 0, candidates = 0, evicted = 0, bytes = 0;
+};
+
 // Bytes by kind, as the workers and servers of the run count them.
 struct Traffic {
   std::uint64_t gradients = 0;
@@ -72,6 +78,7 @@ struct Report {
   // Where workers do not wait for each other: how often parameters were 0, 1, ... steps behind, and
   // gradients missed 0, 1, ... updates of others.
   std::vector<std::uint64_t> staleness, missed_updates;
+  std::vector<TableSize> tables;     // That servers keep by key.
   std::int64_t dropped_samples = 0;  // Of lanes that came too late for a quorum.
   std::vector<Event> events;
 

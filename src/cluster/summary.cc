@@ -76,6 +76,10 @@ void add_work(Report& report, const Words& words, const std::optional<wire::Eval
     report.staleness.assign(finished->staleness().begin(), finished->staleness().end());
     report.missed_updates.assign(finished->missed_updates().begin(),
                                  finished->missed_updates().end());
+    for (const wire::TableSize& table : finished->tables()) {
+      report.tables.push_back(
+          {table.name(), table.rows(), table.candidates(), table.evicted(), table.bytes()});
+    }
     if (finished->has_eval()) {
       report.evaluation = evaluation_of(*finished);
     }

@@ -103,6 +103,8 @@ class Training {
   Status take_tables();
   BatchView batch_view();
   exchange::RecordSource table_source();
+  // How large they are; none where there are none.
+  Result<std::vector<wire::TableSize>> table_sizes();
 
   // The last one, however soon after another, so that the run can go on from its end.
   Status checkpoint_the_end();

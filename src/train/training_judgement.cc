@@ -89,12 +89,33 @@ Result<std::optional<Evaluation>> Training::evaluate_part(const data::Dataset& p
     return std::optional<Evaluation>();
   }
   voice_.say(evaluated_message(*evaluated, course_.step, length_, name));
+  if (group_->rank() == 0 && model_->blueprint().window > 0) {
+    TANDEM_ASSIGN(const std::vector<wire::TableSize> sizes, table_sizes());
+    wire::WorkerMessage message;
+    message.mutable_tables()->set_step(course_.step);
+    message.mutable_tables()->mutable_tables()->Add(sizes.begin(), sizes.end());
+    voice_.say(message);
+  }
   return evaluated;
 }
 
 BatchView Training::batch_view() {
   if (model_->blueprint().window == 0) return {};
   return [this](const data::Batch& batch) { return stepper_->look_up(batch, course_.step); };
+}
+
+Result<std::vector<wire::TableSize>> Training::table_sizes() {
+  TANDEM_ASSIGN(const std::vector<exchange::TableSize> sizes, stepper_->table_sizes());
+  std::vector<wire::TableSize> told(sizes.size());
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const arch::Blueprint& blueprint = model_->blueprint();
+    told[i].set_name(blueprint.slots[static_cast<std::size_t>(blueprint.tables[i].slot)].name);
+    told[i].set_rows(sizes[i].rows);
+    told[i].set_candidates(sizes[i].candidates);
+    told[i].set_evicted(sizes[i].evicted);
+    told[i].set_bytes(sizes[i].bytes);
+  }
+  return told;
 }
 
 std::chrono::milliseconds Training::finish_patience() const {
@@ -139,6 +160,7 @@ Status Training::finish() {
   TANDEM_TRY(checkpoint_the_end());
   TANDEM_ASSIGN(const std::string hash, save());
   TANDEM_ASSIGN(const std::optional<Evaluation> evaluation, evaluate_test());
+  TANDEM_ASSIGN(const std::vector<wire::TableSize> sizes, table_sizes());
   // Whoever ends first must not be missed by one that could then not say that all is saved.
   // The first may still write.
   TANDEM_TRY(voice_.beating(
@@ -157,6 +179,7 @@ Status Training::finish() {
   finished.set_bytes_received(traffic_.received);
   finished.set_engine(std::string(group_->engine()));
   finished.set_dropped_samples(course_.dropped);
+  finished.mutable_tables()->Add(sizes.begin(), sizes.end());
   finished.set_inexact(!course_.exact);
   for (const std::uint64_t count : staleness_.steps) finished.add_staleness(count);
   for (const std::uint64_t count : staleness_.updates) finished.add_missed_updates(count);
