@@ -76,6 +76,9 @@ stale_lr = "same"
 compensation = 0
 transport = "auto"
 pull = "full"
+tables = "dense"
+admit_after = 0
+evict_after = 0
 
 [checkpoint]
 every_steps = 0
