@@ -13,8 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(NamelessFile, HoldsWhatWasAppendedAndHasNoName) {
-  const fs::path directory =
-      fs::temp_directory_path() / ("nameless-" + std::to_string(::getpid()));
+  const fs::path directory = fs::temp_directory_path() / ("nameless-" + std::to_string(::getpid()));
   fs::create_directories(directory);
   auto file = NamelessFile::create(directory);
   ASSERT_TRUE(file.ok());

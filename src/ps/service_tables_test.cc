@@ -34,8 +34,8 @@ class Sent final : public Outbox {
   std::string text;  // The last one.
 };
 
-// Windows of 8 rows on tables of 100 and 50, then 3 parameters and a sum. The server is the first of
-// two; the second has the pieces.
+// Windows of 8 rows on tables of 100 and 50, then 3 parameters and a sum. The server is the first
+// of two; the second has the pieces.
 Plan plan_of(std::uint64_t generation) {
   Plan plan;
   plan.generation = generation;

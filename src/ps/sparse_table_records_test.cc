@@ -37,8 +37,8 @@ const SparseTableConfig kConfig = {
     .evict_after = 6,
 };
 
-// Of a few hundred keys some are touched often and others grow old; now and then one stands twice in
-// a push.
+// Of a few hundred keys some are touched often and others grow old; now and then one stands twice
+// in a push.
 void push_some(SparseTable& table, std::uint64_t step) {
   std::vector<std::uint64_t> keys;
   std::vector<float> gradients;

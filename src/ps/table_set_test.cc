@@ -103,8 +103,9 @@ TEST(TableSet, IsFetchedInTheOrderOfKeysAndLoadedIntoOthers) {
     from.push_back(make({i, kFrom}));
     load_nothing(*from[i], 4);
     Keys own;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(own),
-                 [&](std::uint64_t key) { return key % 3 == 0 && KeyShare{i, kFrom}.holds(key); });
+    std::copy_if(all.begin(), all.end(), std::back_inserter(own), [&](std::uint64_t key) {
+      return key % 3 == 0 && KeyShare{i, kFrom}.holds(key);
+    });
     EXPECT_GT(own.size(), 100U);
     make_step(*from[i], own);
   }
@@ -144,8 +145,7 @@ TEST(TableSet, WhatIsNotItsOwnIsRefused) {
     std::string record(set->tables()[0].record_bytes(Records::kRows), '\0');
     std::memcpy(record.data(), &key, sizeof key);
     record[8] = 1;
-    const Status loaded =
-        set->load(3, table, Records::kRows, std::as_bytes(std::span(record)));
+    const Status loaded = set->load(3, table, Records::kRows, std::as_bytes(std::span(record)));
     return loaded.ok() ? "" : loaded.error().message();
   };
   EXPECT_NE(why(other, 0).find("is not on this server"), std::string::npos);

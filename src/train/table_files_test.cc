@@ -15,7 +15,9 @@ namespace fs = std::filesystem;
 
 // Two tables, 2 and 1 wide, of 50 and 60 rows; adagrad has one number beside each weight.
 arch::Blueprint blueprint_of() {
-  const arch::Interface interface{.input_shape = {2}, .outputs = 1, .ids = {{0, 50}, {1, 60}}};
+  const arch::Interface interface {
+    .input_shape = {2}, .outputs = 1, .ids = { {0, 50}, {1, 60} }
+  };
   return arch::build_with_window({.kind = "matrix_factorization", .dim = 2}, interface, 4).value();
 }
 
@@ -95,7 +97,8 @@ TEST_F(TableFilesTest, WhatIsReadIsWhatWasWritten) {
 TEST_F(TableFilesTest, KeysThatAreNotTheTablesAreNamed) {
   ASSERT_TRUE(write(rows_of(2, {3, 50})).ok());
   EXPECT_EQ(read().error().code(), Code::kCorrupt);
-  EXPECT_NE(read().error().message().find("`user.weight` of 50 rows has key 50"), std::string::npos);
+  EXPECT_NE(read().error().message().find("`user.weight` of 50 rows has key 50"),
+            std::string::npos);
   ASSERT_TRUE(write(rows_of(2, {4, 3})).ok());
   EXPECT_NE(read().error().message().find("has key 3 behind 4"), std::string::npos);
 }

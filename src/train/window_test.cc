@@ -9,7 +9,9 @@ namespace {
 
 // Of five inputs the second and the fourth name rows; each has an embedding and a weight.
 arch::Blueprint blueprint_of(std::int64_t window) {
-  const arch::Interface interface{.input_shape = {5}, .outputs = 3, .ids = {{1, 1000}, {3, 4}}};
+  const arch::Interface interface {
+    .input_shape = {5}, .outputs = 3, .ids = { {1, 1000}, {3, 4} }
+  };
   const auto blueprint =
       arch::build_with_window({.kind = "wide_deep", .hidden = {6}, .dim = 2}, interface, window);
   EXPECT_TRUE(blueprint.ok());
@@ -50,7 +52,9 @@ TEST(Window, GivesRowsPlacesInTheOrderOfTheirNumbers) {
 }
 
 TEST(Window, IsShutWhereTheModelHasItsTables) {
-  const arch::Interface interface{.input_shape = {2}, .outputs = 1, .ids = {{0, 9}, {1, 9}}};
+  const arch::Interface interface {
+    .input_shape = {2}, .outputs = 1, .ids = { {0, 9}, {1, 9} }
+  };
   const auto blueprint = arch::build({.kind = "matrix_factorization", .dim = 2}, interface);
   ASSERT_TRUE(blueprint.ok());
   EXPECT_EQ(blueprint->window, 0);
