@@ -72,6 +72,21 @@ enum class Records : std::uint8_t {
   kCandidates,  // key (8), step of the last touch (4), touches (4).
 };
 
+// What a table remembers of pushes, to take them back.
+struct TableMark {
+  // What was there before a push to a key.
+  struct Before {
+    std::uint64_t key = 0;
+    std::uint32_t touched = 0;
+    std::uint32_t touches = 0;  // Of a candidate.
+    enum : std::uint8_t { kNothing, kCandidate, kRow } what = kNothing;
+  };
+
+  std::int64_t step = 1, evicted = 0;
+  std::vector<Before> before;
+  std::vector<float> words;  // Of those that had a row, one after another.
+};
+
 class SparseTable {
  public:
   // Empty, at step 1 with the configuration's lr. kInvalidArgument names the field that is wrong.
@@ -153,20 +168,8 @@ class SparseTable {
   Result<Row> create_row(std::uint64_t key, std::uint64_t hash);
   Status restore_row(std::uint64_t key, std::span<const std::byte> rest);
   Status restore_candidate(std::uint64_t key, std::span<const std::byte> rest);
-  // What was there before a push.
-  struct Before {
-    std::uint64_t key = 0;
-    std::uint32_t touched = 0;
-    std::uint32_t touches = 0;  // Of a candidate.
-    enum : std::uint8_t { kNothing, kCandidate, kRow } what = kNothing;
-  };
-  struct Mark {
-    std::int64_t step = 1, evicted = 0;
-    std::vector<Before> before;
-    std::vector<float> words;  // Of those that had a row, one after another.
-  };
   void note(std::uint64_t key, std::uint64_t hash, const Row& row);
-  Status restore(const Before& before, std::span<const float> words);
+  Status restore(const TableMark::Before& before, std::span<const float> words);
 
   // Counts a push to a key without a row. Returns whether the key is admitted.
   Result<bool> admit(std::uint64_t key, std::uint64_t hash);
@@ -179,7 +182,7 @@ class SparseTable {
   RowMap candidates_;  // One word: how often the key was touched.
   std::int64_t step_ = 1;
   std::int64_t evicted_ = 0;
-  std::optional<Mark> marked_;
+  std::optional<TableMark> marked_;
 };
 
 }  // namespace tandem::ps

@@ -19,6 +19,8 @@
 namespace tandem::ps {
 namespace {
 
+using Before = TableMark::Before;
+
 Error refused(std::string message) {
   return Error(Code::kInvalidArgument, std::move(message));
 }
@@ -110,7 +112,7 @@ void SparseTable::note(std::uint64_t key, std::uint64_t hash, const Row& row) {
 // The last first: a key may have been pushed to several times.
 Status SparseTable::take_back() {
   TANDEM_CHECK(marked_);
-  const Mark mark = std::move(*marked_);
+  const TableMark mark = std::move(*marked_);
   marked_.reset();
   std::span<const float> words = mark.words;
   for (auto before = mark.before.rbegin(); before != mark.before.rend(); ++before) {

@@ -2,7 +2,8 @@
 // Sources: src/ps/message.cc src/ps/plan.cc src/ps/pieces.cc src/ps/scope.cc src/ps/tables.cc src/ps/round.cc
 // src/ps/row_list.cc src/ps/row_round.cc src/ps/row_update.cc src/ps/dense_slice.cc src/ps/service.cc src/ps/service_rows.cc
 // src/ps/services.cc src/ps/shelf.cc src/ps/service_async.cc src/ps/arrivals.cc src/ps/dispenser.cc src/ps/task_progress.cc
-// src/ps/crew.cc src/ps/event_order.cc src/ps/progress_wire.cc
+// src/ps/crew.cc src/ps/event_order.cc src/ps/progress_wire.cc src/ps/service_tables.cc src/ps/table_set.cc
+// src/ps/sparse_table.cc src/ps/sparse_table_records.cc src/ps/sparse_table_snapshot.cc src/ps/row_map.cc src/ps/row_rule.cc src/ps/block_pool.cc src/base/rows.cc
 // src/optim/optimizer.cc src/optim/factors.cc src/optim/portable.cc
 // src/optim/clip.cc src/collective/tree.cc src/base/hash.cc
 // src/collective/reducer.cc src/collective/reduce.cc src/collective/arena.cc src/collective/host.cc
@@ -13,8 +14,8 @@
 // A parameter server takes whatever its workers send: messages that are not due, do not fit or make
 // no sense end their sender's connection and nothing else. The input is a list of messages: who
 // sends it, its header as it travels, and the payload that the header claims. The first bit of the
-// first byte says whether the plan has tables, else the last bit of the last byte whether workers
-// do not wait for each other.
+// first byte says whether the plan has tables, and the second then whether they are kept by key;
+// else the last bit of the last byte says whether workers do not wait for each other.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -45,9 +46,16 @@ class Nowhere final : public Outbox {
   std::size_t sent = 0;
 };
 
-// Of a vector of pieces alone, with tables whose rows travel by themselves, or of pieces from
-// workers that do not wait for each other.
-enum class Way : std::uint8_t { kPieces, kRows, kAsync };
+// Of a vector of pieces alone, with tables whose rows travel by themselves, with tables that are
+// kept by key, or of pieces from workers that do not wait for each other.
+enum class Way : std::uint8_t { kPieces, kRows, kKeys, kAsync };
+
+Way way_of(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return Way::kPieces;
+  if (data[0] >= 0xc0) return Way::kKeys;
+  if (data[0] >= 0x80) return Way::kRows;
+  return data[size - 1] % 2 == 1 ? Way::kAsync : Way::kPieces;
+}
 
 std::string begin_of(int worker, Way way) {
   Plan plan;
@@ -60,6 +68,13 @@ std::string begin_of(int worker, Way way) {
     plan.optimizer.kind = optim::OptimizerKind::kAdagrad;
     plan.pull = Pull::kPartial;
     plan.tables = {{0, 100, 8}, {900, 50, 4}};
+  } else if (way == Way::kKeys) {
+    plan.optimizer.kind = optim::OptimizerKind::kAdagrad;
+    plan.pull = Pull::kPartial;
+    plan.tables = {{0, 20, 8}, {160, 10, 4}};
+    plan.sparse = {{1000, 3, 0.1}, {500, 4, 0}};
+    plan.admit_after = 1;
+    plan.evict_after = 2;
   } else {
     plan.optimizer.momentum = 0.9;
   }
@@ -127,10 +142,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::span<const std::byte> input = std::as_bytes(std::span(data, size));
   Nowhere out;
   Services services(out, [](const std::string&) {});
-  const Way way =
-      size == 0
-          ? Way::kPieces
-          : (data[0] >= 0x80 ? Way::kRows : (data[size - 1] % 2 == 1 ? Way::kAsync : Way::kPieces));
+  const Way way = way_of(data, size);
   for (int worker = 0; worker < 2; ++worker) {
     const std::string begin = begin_of(worker, way);
     const Header header{.kind = Kind::kBegin, .bytes = begin.size()};
