@@ -59,19 +59,24 @@ Status Client::read_table(std::int64_t step, std::size_t table, Records what,
   }
   std::vector<Stream> streams(servers_.size());
   for (auto& server : servers_) server->ask_records(step, table, what, 0);
-  std::string merged;
-  const auto pass_on = [&] {
-    const Status taken = sink({table, what, record, std::as_bytes(std::span(merged))});
-    merged.clear();
-    return taken;
-  };
-  for (;;) {
-    TANDEM_TRY(await(
+  const auto answered = [&] {
+    return await(
         [&] {
           return std::all_of(servers_.begin(), servers_.end(),
                              [](const auto& server) { return server->has_records(); });
         },
-        "give what their tables hold", deadline));
+        "give what their tables hold", deadline);
+  };
+  std::string merged;
+  const auto pass_on = [&]() -> Status {
+    const Status taken = sink({table, what, record, std::as_bytes(std::span(merged))});
+    merged.clear();
+    // Whoever does not want more may ask again: no answer may be left then.
+    if (!taken.ok()) TANDEM_TRY(answered());
+    return taken;
+  };
+  for (;;) {
+    TANDEM_TRY(answered());
     bool is_short = false;  // One of them must send more before others can go on.
     while (!is_short) {
       std::size_t first = streams.size();

@@ -60,6 +60,11 @@ bool Checkpointer::take(std::int64_t step, model::Model& model, optim::Optimizer
   return true;
 }
 
+void Checkpointer::put_off(std::int64_t step) {
+  last_step_ = step;
+  last_time_ = Clock::now();
+}
+
 bool Checkpointer::wait(std::chrono::milliseconds at_most) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, at_most, [this] { return !busy_; });

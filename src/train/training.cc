@@ -224,26 +224,43 @@ Status Training::take_state_along() {
   return group_->barrier(collective::deadline_after(finish_patience()));
 }
 
-Status Training::take_tables() {
+Status Training::take_tables(Status& kept) {
+  kept = {};
   if (model_->blueprint().window == 0 || taken_steps_ == course_.step) return {};
   tables_.reset();  // The disk may need the room.
-  TANDEM_ASSIGN(std::unique_ptr<TableFiles> files,
-                TableFiles::create(request_.run_directory, model_->blueprint(),
-                                   state_names(stepper_->optimizer())));
-  TANDEM_TRY(stepper_->read_tables(course_.step, [&](const exchange::TableRecords& records) {
-    voice_.beat();
-    return files->add(records);
-  }));
-  TANDEM_TRY(files->finish());
-  tables_ = std::move(files);
+  taken_steps_ = -1;
+  auto files = TableFiles::create(request_.run_directory, model_->blueprint(),
+                                  state_names(stepper_->optimizer()));
+  if (!files.ok()) {
+    kept = files.error();
+    return {};
+  }
+  const Status read =
+      stepper_->read_tables(course_.step, [&](const exchange::TableRecords& records) {
+        voice_.beat();
+        kept = (*files)->add(records);
+        return kept;
+      });
+  if (kept.ok()) TANDEM_TRY(read);
+  if (kept.ok()) kept = (*files)->finish();
+  if (!kept.ok()) return {};
+  tables_ = std::move(files).value();
   taken_steps_ = course_.step;
   return {};
 }
 
 Status Training::take_checkpoint() {
   TANDEM_TRY(take_state());
-  TANDEM_TRY(take_tables());
-  write_checkpoint();
+  Status kept;
+  TANDEM_TRY(take_tables(kept));
+  if (kept.ok()) {
+    write_checkpoint();
+    return {};
+  }
+  // As when it cannot be written.
+  checkpointer_->put_off(course_.step);
+  voice_.event("checkpoint_failed", fmt::format("step {}: {}; training goes on", course_.step,
+                                                kept.error().message()));
   return {};
 }
 

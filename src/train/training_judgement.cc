@@ -135,7 +135,9 @@ Result<std::string> Training::save() {
   std::string hash(kHashDigits, '0');
   if (group_->rank() == 0) {
     TANDEM_TRY(check_ownership(request_.run_directory, owner_, places_));
-    TANDEM_TRY(take_tables());
+    Status kept;
+    TANDEM_TRY(take_tables(kept));
+    TANDEM_TRY(kept);
     TANDEM_ASSIGN(hash, voice_.beating([this] {
       return save_trained(request_.run_directory, job_, parts_, *model_, tables_.get());
     }));
