@@ -20,13 +20,6 @@ Status check_resizing(const std::string& id, const job::Job& job, const Resizing
                  fmt::format("{} has no parameter servers: its cluster.strategy is \"{}\"", id,
                              job.cluster.strategy));
   }
-  if (job.has_sparse_tables() && *wanted.servers != job.cluster.servers) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("{} keeps sparse tables (ps.tables), whose rows are not moved between "
-                             "servers while it trains; cancel it and resume it with another "
-                             "cluster.servers",
-                             id));
-  }
   if (*wanted.servers < job.cluster.replicas) {
     return Error(Code::kInvalidArgument,
                  fmt::format("{} servers: {} has {} copies of each slice, and each needs a server "

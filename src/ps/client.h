@@ -186,6 +186,15 @@ class Client {
                Deadline deadline);
   void load_into(ServerEnd& server, std::int64_t step, const Arrays& from);
   Status load_tables(std::int64_t step, const RecordSource& from, Deadline deadline);
+  // Servers that together have all rows after `step`, by share of however many; none: nobody has.
+  std::vector<ServerEnd*> table_sources(std::int64_t step) const;
+  Status move_tables(std::int64_t step, const std::vector<ServerEnd*>& to, Deadline deadline);
+  Status move_table(std::int64_t step, ServerEnd& from, const KeyShare& share, std::size_t table,
+                    Records what, const std::vector<ServerEnd*>& to, Deadline deadline);
+  void begin_records(std::int64_t step, const std::vector<ServerEnd*>& to);
+  Status give_records(std::int64_t step, const TableRecords& records,
+                      const std::vector<ServerEnd*>& to, Deadline deadline);
+  Result<std::size_t> record_bytes(std::size_t table, Records what) const;
   Status read_table(std::int64_t step, std::size_t table, Records what, const RecordSink& sink,
                     Deadline deadline);
   Status await(const std::function<bool()>& done, const std::string& what, Deadline deadline);

@@ -57,8 +57,7 @@ std::optional<std::vector<Client::Source>> Client::sources(std::int64_t step, Bu
 }
 
 bool Client::can_fetch(std::int64_t step) const {
-  // Rows that are kept by key are not moved.
-  if (config_.plan.is_sparse()) return all_have(step);
+  if (config_.plan.is_sparse() && table_sources(step).empty()) return false;
   for (std::size_t slice = 0; slice < config_.servers.size(); ++slice) {
     if (furthest(slice, step).updates(step) == 0 && !sources(step, servers_[slice]->slice()))
       return false;
@@ -101,6 +100,7 @@ Status Client::restore(std::int64_t step, const Arrays& through, Deadline deadli
   }
   TANDEM_TRY(fetch(step, ranges, through, deadline));
   for (ServerEnd* const server : missing) load_into(*server, step, through);
+  if (config_.plan.is_sparse()) TANDEM_TRY(move_tables(step, missing, deadline));
   return bring_level(behind, step, through.size(), deadline);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -51,14 +52,12 @@ Status Client::read_table(std::int64_t step, std::size_t table, Records what,
     std::size_t at = 0;     // Bytes of the message that were used,
     std::size_t taken = 0;  // and records in all.
   };
-  std::size_t record = Row::kHeadBytes + sizeof(float);
-  if (what == Records::kRows) {
-    TANDEM_ASSIGN(const RowRule rule,
-                  RowRule::create(config_.plan.optimizer, config_.plan.tables[table].width));
-    record = Row::kHeadBytes + rule.words() * sizeof(float);
-  }
+  TANDEM_ASSIGN(const std::size_t record, record_bytes(table, what));
   std::vector<Stream> streams(servers_.size());
-  for (auto& server : servers_) server->ask_records(step, table, what, 0);
+  const auto ask = [&](std::size_t i) {
+    servers_[i]->ask_records(step, {i, servers_.size()}, table, what, streams[i].taken);
+  };
+  for (std::size_t i = 0; i < servers_.size(); ++i) ask(i);
   const auto answered = [&] {
     return await(
         [&] {
@@ -98,7 +97,7 @@ Status Client::read_table(std::int64_t step, std::size_t table, Records what,
                  stream.taken < servers_[first]->all_records();
       if (is_short) {
         stream.at = 0;
-        servers_[first]->ask_records(step, table, what, stream.taken);
+        ask(first);
       }
       if (merged.size() >= kRecordBytes) TANDEM_TRY(pass_on());
     }
@@ -112,34 +111,97 @@ Status Client::read_table(std::int64_t step, std::size_t table, Records what,
   return pass_on();
 }
 
+Result<std::size_t> Client::record_bytes(std::size_t table, Records what) const {
+  if (what == Records::kCandidates) return Row::kHeadBytes + sizeof(float);
+  TANDEM_ASSIGN(const RowRule rule,
+                RowRule::create(config_.plan.optimizer, config_.plan.tables[table].width));
+  return Row::kHeadBytes + rule.words() * sizeof(float);
+}
+
+// Each to the server that has its key; those that are not in `to` have theirs.
+Status Client::give_records(std::int64_t step, const TableRecords& records,
+                            const std::vector<ServerEnd*>& to, Deadline deadline) {
+  std::vector<std::string> parts(config_.servers.size());
+  const std::string_view bytes(reinterpret_cast<const char*>(records.bytes.data()),
+                               records.bytes.size());
+  for (std::size_t at = 0; at < bytes.size(); at += records.record_bytes) {
+    parts[KeyShare::owner(key_at(bytes, at), parts.size())].append(
+        bytes.substr(at, records.record_bytes));
+  }
+  for (ServerEnd* const server : to) {
+    std::string& part = parts[server->slice_number()];
+    if (!part.empty()) server->load_records(step, records.table, records.what, std::move(part));
+  }
+  // What is not sent yet takes memory.
+  return await(
+      [&] {
+        return std::none_of(servers_.begin(), servers_.end(),
+                            [](const auto& server) { return server->connection().has_unsent(); });
+      },
+      "take what their tables hold", deadline);
+}
+
 Status Client::load_tables(std::int64_t step, const RecordSource& from, Deadline deadline) {
-  // Nothing of a table is worth a message, too: the server must know of the state.
-  for (auto& server : servers_) {
+  std::vector<ServerEnd*> to;
+  for (auto& server : servers_) to.push_back(server.get());
+  begin_records(step, to);
+  if (!from) return {};
+  return from(
+      [&](const TableRecords& records) { return give_records(step, records, to, deadline); });
+}
+
+// Nothing of a table is worth a message, too: the server must know of the state.
+void Client::begin_records(std::int64_t step, const std::vector<ServerEnd*>& to) {
+  for (ServerEnd* const server : to) {
     for (std::size_t table = 0; table < config_.plan.tables.size(); ++table)
       server->load_records(step, table, Records::kRows, {});
   }
-  if (!from) return {};
-  const auto sink = [&](const TableRecords& records) -> Status {
-    std::vector<std::string> parts(servers_.size());
-    const std::string_view bytes(reinterpret_cast<const char*>(records.bytes.data()),
-                                 records.bytes.size());
-    for (std::size_t at = 0; at < bytes.size(); at += records.record_bytes) {
-      parts[KeyShare::owner(key_at(bytes, at), parts.size())].append(
-          bytes.substr(at, records.record_bytes));
+}
+
+std::vector<ServerEnd*> Client::table_sources(std::int64_t step) const {
+  std::map<std::size_t, std::vector<ServerEnd*>> found;  // By how many shares there are.
+  for (const auto& server : servers_) {
+    for (const KeyShare& share : server->shares(step)) {
+      std::vector<ServerEnd*>& all = found[share.of];
+      all.resize(share.of);
+      all[share.number] = server.get();
     }
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (!parts[i].empty())
-        servers_[i]->load_records(step, records.table, records.what, std::move(parts[i]));
+  }
+  for (auto& [shares, all] : found) {
+    if (std::find(all.begin(), all.end(), nullptr) == all.end()) return all;
+  }
+  return {};
+}
+
+// Who has rows keeps them until a step was made with those of this generation, as with slices.
+Status Client::move_tables(std::int64_t step, const std::vector<ServerEnd*>& to,
+                           Deadline deadline) {
+  const std::vector<ServerEnd*> from = table_sources(step);
+  begin_records(step, to);
+  for (std::size_t share = 0; share < from.size(); ++share) {
+    for (std::size_t table = 0; table < config_.plan.tables.size(); ++table) {
+      for (const Records what : {Records::kRows, Records::kCandidates})
+        TANDEM_TRY(move_table(step, *from[share], {share, from.size()}, table, what, to, deadline));
     }
-    // What is not sent yet takes memory.
-    return await(
-        [&] {
-          return std::none_of(servers_.begin(), servers_.end(),
-                              [](const auto& server) { return server->connection().has_unsent(); });
-        },
-        "take what their tables hold", deadline);
-  };
-  return from(sink);
+  }
+  return {};
+}
+
+Status Client::move_table(std::int64_t step, ServerEnd& from, const KeyShare& share,
+                          std::size_t table, Records what, const std::vector<ServerEnd*>& to,
+                          Deadline deadline) {
+  TANDEM_ASSIGN(const std::size_t record, record_bytes(table, what));
+  for (std::size_t taken = 0;;) {
+    from.ask_records(step, share, table, what, taken);
+    TANDEM_TRY(await([&] { return from.has_records(); }, "give what its tables hold", deadline));
+    const std::string records = from.records();
+    if (records.size() % record != 0)
+      return Error(Code::kCorrupt, fmt::format("{} sent half a record", from.name()));
+    TANDEM_TRY(
+        give_records(step, {table, what, record, std::as_bytes(std::span(records))}, to, deadline));
+    taken += records.size() / record;
+    if (records.empty() || taken >= from.all_records()) return {};
+  }
 }
 
 Result<std::vector<TableSize>> Client::table_sizes(Deadline deadline) {

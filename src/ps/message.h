@@ -7,7 +7,7 @@
 //        5     1  kind     a Kind
 //        6     2  code     kFailed: a tandem::Code; kResult, kStepped: 1 when a parameter is no
 //                          number; kTask: a worker's wishes, or the server's kPullFirst;
-//                          kPushRows: which list of rows
+//                          kPushRows: which list of rows; kFetchRecords: of which share
 //        8     4  slot     which partial sum, list of rows, or array of a slice's state
 //       12     4  reserved 0
 //       16     8  step     steps done when the numbers were computed, signed; or a task
@@ -15,7 +15,8 @@
 //                          float on; kTask: samples of the task, or tasks that are complete
 //       32     8  bytes    of the payload, at most kMostPayload
 //       40     8  offset   where the payload lies, for peers that share memory
-//       48     8  number   a double: the learning rate, ...; kTask: the sum of losses
+//       48     8  number   a double: the learning rate, ...; kTask: the sum of losses;
+//                          kFetchRecords: of how many shares
 //       56     8  sequence kFetch: how many floats; kScale: the norm's bits; kTask: all samples;
 //                          kPush of a task: its samples; of rows: how many of the list came before;
 //                          kResult, kPush and kPull of a task: the number of the event

@@ -38,9 +38,7 @@ std::vector<Bucket> ServerEnd::held(std::int64_t step) const {
   std::vector<Bucket> parts;
   for (const wire::PsHeld& each : begun_->held()) {
     const Bucket part{each.range().begin(), each.range().end()};
-    const bool fits =
-        !now_.plan.is_sparse() || (each.shares() == now_.servers && each.share() == which_.slice);
-    if (fits && each.floats() == now_.plan.floats && part.begin <= part.end &&
+    if (each.floats() == now_.plan.floats && part.begin <= part.end &&
         part.end <= now_.plan.floats &&
         std::find(each.steps().begin(), each.steps().end(), step) != each.steps().end())
       parts.push_back(part);
@@ -50,10 +48,26 @@ std::vector<Bucket> ServerEnd::held(std::int64_t step) const {
 
 bool ServerEnd::has_slice(std::int64_t step) const {
   if (begun_->has_progress() && begun_->progress().from() == step) return true;
+  if (now_.plan.is_sparse()) {
+    const std::vector<KeyShare> all = shares(step);
+    if (std::find(all.begin(), all.end(), KeyShare{which_.slice, now_.servers}) == all.end())
+      return false;
+  }
   const std::vector<Bucket> parts = held(step);
   return std::any_of(parts.begin(), parts.end(), [&](const Bucket& part) {
     return part.begin == slice_.begin && part.end == slice_.end;
   });
+}
+
+std::vector<KeyShare> ServerEnd::shares(std::int64_t step) const {
+  std::vector<KeyShare> all;
+  for (const wire::PsHeld& each : begun_->held()) {
+    const bool has =
+        each.floats() == now_.plan.floats && each.share() < each.shares() &&
+        std::find(each.steps().begin(), each.steps().end(), step) != each.steps().end();
+    if (has) all.push_back({each.share(), each.shares()});
+  }
+  return all;
 }
 
 std::uint64_t ServerEnd::updates(std::int64_t step) const {
@@ -180,11 +194,14 @@ void ServerEnd::ask_for_task(const Header& task) {
   connection_.send(task);
 }
 
-void ServerEnd::ask_records(std::int64_t step, std::size_t table, Records what, std::size_t from) {
+void ServerEnd::ask_records(std::int64_t step, const KeyShare& share, std::size_t table,
+                            Records what, std::size_t from) {
   records_asked_ = {.kind = Kind::kFetchRecords,
+                    .code = static_cast<std::uint16_t>(share.number),
                     .slot = static_cast<std::uint32_t>(what),
                     .step = step,
                     .place = table,
+                    .number = static_cast<double>(share.of),
                     .sequence = from};
   connection_.send(*records_asked_);
 }

@@ -75,6 +75,8 @@ class ServerEnd final : public Receiver {
   std::vector<Bucket> held(std::int64_t step) const;
   // Whether its slice is one of them, or is in the midst of the stretch of tasks after that step.
   bool has_slice(std::int64_t step) const;
+  // The shares of tables that it has after `step`.
+  std::vector<KeyShare> shares(std::int64_t step) const;
   // How far in that stretch: updates that it has. Of two copies the one with more is further.
   std::uint64_t updates(std::int64_t step) const;
   // Maps the server's memory, once it has said where it is. `rings` is where ours for it lie.
@@ -105,7 +107,8 @@ class ServerEnd final : public Receiver {
 
   // Tables that are kept by key. Asks for records from number `from` on; there are some, or all
   // have come, once has_records().
-  void ask_records(std::int64_t step, std::size_t table, Records what, std::size_t from);
+  void ask_records(std::int64_t step, const KeyShare& share, std::size_t table, Records what,
+                   std::size_t from);
   bool has_records() const { return !records_asked_; }
   const std::string& records() const { return records_; }
   std::size_t all_records() const { return all_records_; }

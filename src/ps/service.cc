@@ -145,7 +145,7 @@ Status Service::message(PeerId peer, const Header& header, std::span<const std::
     case Kind::kPushRows:
       return in_use_ ? take_rows(peer, header) : unexpected(header);
     case Kind::kFetchRecords:
-      return send_records(peer, header);
+      return fetch_records(peer, header);
     case Kind::kLoadRecords: {
       Status loaded = load_records(header, payload);
       texts_.erase(peer);

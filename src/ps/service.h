@@ -58,6 +58,8 @@ Error unexpected(const Header& header);
 
 // Answers a kFetch.
 Status send_state(Outbox& out, const Shelf& shelf, PeerId to, const Header& fetch);
+// Answers a kFetchRecords. REQUIRES: no generation trains on tables of another step.
+Status send_records(Outbox& out, const Shelf& shelf, PeerId to, const Header& fetch);
 
 class Service {
  public:
@@ -109,7 +111,7 @@ class Service {
   bool has_tables() const { return plan_->is_sparse(); }
   void send_rows_by_key(PeerId peer, const Header& header, const RowRound::Pull& pull);
   Status step_tables();
-  Status send_records(PeerId peer, const Header& header);
+  Status fetch_records(PeerId peer, const Header& header);
   Status load_records(const Header& header, std::span<const std::byte> records);
   Status send_sizes(PeerId peer, const Header& header);
   // Of the step. REQUIRES: something was pushed.

@@ -47,16 +47,23 @@ Status Service::step_tables() {
   return std::move(stepped).error().within("this server's tables");
 }
 
-Status Service::send_records(PeerId peer, const Header& header) {
-  if (!in_use_ || !has_tables() || header.step != holding_->slice->step())
-    return unexpected(header);
-  TANDEM_ASSIGN(TableSet::Fetched fetched,
-                holding_->tables->fetch(header.place, header.slot, header.sequence));
-  Header answer = header;
+Status send_records(Outbox& out, const Shelf& shelf, PeerId to, const Header& fetch) {
+  if (!(fetch.number >= 1 && fetch.number <= 0xffff)) return unexpected(fetch);
+  const KeyShare share{fetch.code, static_cast<std::size_t>(fetch.number)};
+  TANDEM_ASSIGN(TableSet* const tables, shelf.tables(fetch.step, share));
+  TANDEM_ASSIGN(TableSet::Fetched fetched, tables->fetch(fetch.place, fetch.slot, fetch.sequence));
+  Header answer = fetch;
   answer.kind = Kind::kRecords;
   answer.number = static_cast<double>(fetched.all);
-  out_.send_text(peer, answer, std::move(fetched.records));
+  out.send_text(to, answer, std::move(fetched.records));
   return {};
+}
+
+Status Service::fetch_records(PeerId peer, const Header& header) {
+  // While workers train on them there is no other state.
+  if (!has_tables() || (in_use_ && header.step != holding_->slice->step()))
+    return unexpected(header);
+  return send_records(out_, *shelf_, peer, header);
 }
 
 Status Service::load_records(const Header& header, std::span<const std::byte> records) {

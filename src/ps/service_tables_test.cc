@@ -174,9 +174,11 @@ TEST_F(ServiceTablesTest, WhatMakesNoSenseIsRefusedAndChangesNothing) {
   EXPECT_FALSE(push(1, 0, 6, 3).ok());
   // Loads belong between two generations; what is fetched is of the state that is there.
   EXPECT_FALSE(give(1, {.kind = Kind::kLoadRecords, .step = 1}).ok());
-  EXPECT_FALSE(give(1, {.kind = Kind::kFetchRecords, .step = 2}).ok());
-  EXPECT_FALSE(give(1, {.kind = Kind::kFetchRecords, .step = 1, .place = 2}).ok());
-  EXPECT_TRUE(give(1, {.kind = Kind::kFetchRecords, .step = 1}).ok());
+  EXPECT_FALSE(give(1, {.kind = Kind::kFetchRecords, .step = 2, .number = 2}).ok());
+  EXPECT_FALSE(give(1, {.kind = Kind::kFetchRecords, .step = 1, .place = 2, .number = 2}).ok());
+  EXPECT_FALSE(give(1, {.kind = Kind::kFetchRecords, .code = 1, .step = 1, .number = 2}).ok());
+  EXPECT_FALSE(give(1, {.kind = Kind::kFetchRecords, .step = 1, .number = 0}).ok());
+  EXPECT_TRUE(give(1, {.kind = Kind::kFetchRecords, .step = 1, .number = 2}).ok());
   EXPECT_EQ(out.headers.back().number, 3);
   EXPECT_TRUE(give(1, {.kind = Kind::kSizes}).ok());
   wire::PsTableSizes sizes;

@@ -94,6 +94,7 @@ Status Services::begin_reader(PeerId peer) {
 }
 
 Status Services::read(PeerId peer, const Header& header) {
+  if (header.kind == Kind::kFetchRecords) return send_records(out_, *shelf_, peer, header);
   if (header.kind != Kind::kFetch) return not_begun();
   return send_state(out_, *shelf_, peer, header);
 }

@@ -88,6 +88,18 @@ Result<Shelf::Fetched> Shelf::fetch(std::int64_t step, std::size_t array, std::s
                                             count, place, array, step));
 }
 
+Result<TableSet*> Shelf::tables(std::int64_t step, const KeyShare& share) const {
+  for (auto each = all_.rbegin(); each != all_.rend(); ++each) {
+    TableSet* const tables = (*each)->tables.get();
+    if (tables == nullptr || !(tables->config().share == share) || !tables->has(step)) continue;
+    TANDEM_TRY(tables->use(step));
+    return tables;
+  }
+  return Error(Code::kNotFound,
+               fmt::format("rows of share {} of {} after step {} are not held here", share.number,
+                           share.of, step));
+}
+
 void Shelf::describe(wire::PsBegun& begun) const {
   for (const auto& each : all_) {
     const Bucket& slice = each->slice->config().slice;

@@ -64,6 +64,9 @@ class Shelf {
   };
   Result<Fetched> fetch(std::int64_t step, std::size_t array, std::size_t place,
                         std::size_t count) const;
+  // The tables of a share after `step`, brought to that state where they are a step further.
+  // kNotFound when there are none.
+  Result<TableSet*> tables(std::int64_t step, const KeyShare& share) const;
   // What there is, for a worker that begins.
   void describe(wire::PsBegun& begun) const;
 

@@ -43,7 +43,8 @@ class Checkpointer {
   // the step whose checkpoint is kept whatever comes; `tables` are what servers keep by key.
   bool take(std::int64_t step, model::Model& model, optim::Optimizer& optimizer, Numbers numbers,
             std::optional<std::int64_t> best, std::shared_ptr<const TableFiles> tables = {});
-  // The one that was due after `step` steps could not be taken: the next is due when it would be then.
+  // The one that was due after `step` steps could not be taken: the next is due when it would be
+  // then.
   void put_off(std::int64_t step);
   // Whether nothing is being written any more, after at most so long.
   bool wait(std::chrono::milliseconds at_most);

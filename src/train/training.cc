@@ -259,8 +259,8 @@ Status Training::take_checkpoint() {
   }
   // As when it cannot be written.
   checkpointer_->put_off(course_.step);
-  voice_.event("checkpoint_failed", fmt::format("step {}: {}; training goes on", course_.step,
-                                                kept.error().message()));
+  voice_.event("checkpoint_failed",
+               fmt::format("step {}: {}; training goes on", course_.step, kept.error().message()));
   return {};
 }
 

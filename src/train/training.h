@@ -99,8 +99,8 @@ class Training {
   void await_checkpoint();
   // Who trains rows of tables has old ones, until it asks for all.
   Status complete();
-  // Where servers keep tables by key: what they hold now, in files. `kept` is whether these have it,
-  // which a full disk may prevent.
+  // Where servers keep tables by key: what they hold now, in files. `kept` is whether these have
+  // it, which a full disk may prevent.
   Status take_tables(Status& kept);
   BatchView batch_view();
   exchange::RecordSource table_source();

@@ -15,6 +15,37 @@ from cluster import LONG, ClusterTest
 from harness import PATIENCE_S, argument_of, children_of, is_gone, main, wait_for
 
 
+# Adam has state beside each row; rows wait for admission, and grow old.
+SPARSE = """\
+name = "sparse"
+[model]
+kind = "matrix_factorization"
+[data]
+source = "ratings"
+users = 900
+items = 300
+samples = 6000
+[train]
+batch = 60
+loss = "mse"
+report_every_s = 0.02
+optimizer = { kind = "adam", lr = 0.01 }
+[cluster]
+lanes = 4
+workers = 2
+strategy = "ps"
+servers = 2
+max_restarts = 100
+[ps]
+tables = "sparse"
+admit_after = 1
+evict_after = 40
+[checkpoint]
+every_steps = 0
+every_seconds = 86400
+"""
+
+
 class Jobs(ClusterTest):
     def test_a_job_runs_on_two_nodes_and_ends_in_the_same_bits(self):
         self.start_master()
@@ -195,6 +226,22 @@ class Servers(ClusterTest):
         for kind in ("lost", "rollback", "recovered"):
             self.assertEqual(self.events(job, kind), [], "moving slices disturbed the training")
         self.tandem("cancel", job, env=self.variables)
+
+    def test_rows_of_sparse_tables_move_with_the_servers(self):
+        self.job.write_text(SPARSE)
+        self.start_master()
+        node = self.start_node("a")
+        job = self.submit(*LONG)
+        self.await_step(job, 100)
+        for count in (3, 1, 2):
+            self.tandem("resize", job, "--servers", count, env=self.variables)
+            if count == 1:
+                os.kill(self.workers(node)[0], signal.SIGKILL)
+            self.await_servers(job, count)
+            self.await_step(job, self.step(job) + 100)
+            wait_for(lambda: len(self.servers(node)) == count, f"{count} processes")
+        self.assertEqual(self.events(job, "rollback"), [], "rows were lost")
+        self.assert_truth_when_cancelled(job)
 
     def test_servers_with_copies_join_and_leave_among_losses(self):
         self.start_master()
