@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/text.h"
 #include "checkpoint/store.h"
@@ -141,6 +143,64 @@ Status verify(const CheckpointOptions& options) {
                            stored.size(), fmt::join(damaged, ", ")));
 }
 
+// How far numbers are from others.
+struct Distance {
+  double squares = 0, largest = 0;
+
+  void add(std::span<const float> some, std::span<const float> others) {
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const double apart = static_cast<double>(some[i]) - others[i];
+      squares += apart * apart;
+      largest = std::max(largest, std::abs(apart));
+    }
+  }
+};
+
+// Keys of the rows that a tensor holds; null when it is no sparse table.
+const checkpoint::IntegerTensor* keys_of(const checkpoint::ModelFile& file,
+                                         std::string_view tensor) {
+  if (!tensor.ends_with(checkpoint::kRowsSuffix)) return nullptr;
+  tensor.remove_suffix(checkpoint::kRowsSuffix.size());
+  return file.find_keys(std::string(tensor) + std::string(checkpoint::kKeysSuffix));
+}
+
+// Of the rows that both have. Keys ascend.
+Distance distance_of_rows(const checkpoint::Tensor& a, std::span<const std::int64_t> a_keys,
+                          const checkpoint::Tensor& b, std::span<const std::int64_t> b_keys) {
+  Distance distance;
+  const auto width = static_cast<std::size_t>(a.shape[1]);
+  for (std::size_t i = 0, j = 0; i < a_keys.size() && j < b_keys.size();) {
+    if (a_keys[i] == b_keys[j]) {
+      distance.add(std::span(a.values).subspan(width * i++, width),
+                   std::span(b.values).subspan(width * j++, width));
+    } else {
+      ++(a_keys[i] < b_keys[j] ? i : j);
+    }
+  }
+  return distance;
+}
+
+Result<Distance> distance_of(const checkpoint::ModelFile& a, const checkpoint::Tensor& tensor,
+                             const checkpoint::ModelFile& b) {
+  const checkpoint::Tensor* const other = b.find(tensor.name);
+  const auto* const keys = keys_of(a, tensor.name);
+  const auto* const other_keys = keys_of(b, tensor.name);
+  if (keys != nullptr && other_keys != nullptr && other != nullptr) {
+    const auto fits = [&](const checkpoint::Tensor& rows, std::size_t count) {
+      return rows.shape.size() == 2 && rows.shape[1] == tensor.shape[1] &&
+             rows.shape[0] == static_cast<std::int64_t>(count);
+    };
+    if (fits(tensor, keys->values.size()) && fits(*other, other_keys->values.size()))
+      return distance_of_rows(tensor, keys->values, *other, other_keys->values);
+  } else if (other != nullptr && other->values.size() == tensor.values.size()) {
+    Distance distance;
+    distance.add(tensor.values, other->values);
+    return distance;
+  }
+  return Error(Code::kInvalidArgument,
+               fmt::format("tensor `{}` is not the same in both", tensor.name));
+}
+
 Status diff(const CheckpointOptions& options) {
   TANDEM_ASSIGN(const Stored one, find(options.run, options.step));
   TANDEM_ASSIGN(const Stored two, find(options.run, options.other));
@@ -149,21 +209,11 @@ Status diff(const CheckpointOptions& options) {
   Json rows = Json::array();
   std::string text = fmt::format("{:<32} {:>14} {:>14}\n", "tensor", "distance", "largest");
   for (const checkpoint::Tensor& tensor : a.tensors) {
-    const checkpoint::Tensor* other = b.find(tensor.name);
-    if (other == nullptr || other->values.size() != tensor.values.size()) {
-      return Error(Code::kInvalidArgument,
-                   fmt::format("tensor `{}` is not the same in both", tensor.name));
-    }
-    double squares = 0, largest = 0;
-    for (std::size_t i = 0; i < tensor.values.size(); ++i) {
-      const double apart = static_cast<double>(tensor.values[i]) - other->values[i];
-      squares += apart * apart;
-      largest = std::max(largest, std::abs(apart));
-    }
-    rows.push_back(
-        {{"tensor", tensor.name}, {"distance", std::sqrt(squares)}, {"largest", largest}});
-    text += fmt::format("{:<32} {:>14.6g} {:>14.6g}\n", without_controls(tensor.name),
-                        std::sqrt(squares), largest);
+    TANDEM_ASSIGN(const Distance distance, distance_of(a, tensor, b));
+    const double root = std::sqrt(distance.squares);
+    rows.push_back({{"tensor", tensor.name}, {"distance", root}, {"largest", distance.largest}});
+    text += fmt::format("{:<32} {:>14.6g} {:>14.6g}\n", without_controls(tensor.name), root,
+                        distance.largest);
   }
   if (options.format == Format::kJson) {
     print(rows);

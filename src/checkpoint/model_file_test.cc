@@ -25,6 +25,30 @@ ModelContent content() {
           {{"kind", "mlp"}}};
 }
 
+TEST(ModelFile, HasKeysOfTablesAsWholeNumbers) {
+  const TemporaryDirectory run;
+  const std::vector<std::int64_t> keys = {3, std::int64_t{1} << 40};
+  ModelContent tables{{{"user.keys", {2}, {}, std::span(keys)},
+                       {"user.rows", {2, 2}, std::span(kParameters).first(4)}},
+                      {},
+                      {}};
+  ASSERT_TRUE(save_model(run / "model.safetensors", tables).ok());
+  EXPECT_TRUE(verify_model(run.path()).ok());
+  const auto model = load_model(run.path());
+  ASSERT_TRUE(model.ok()) << model.error().message();
+  ASSERT_NE(model->find_keys("user.keys"), nullptr);
+  EXPECT_EQ(model->find_keys("user.keys")->values, keys);
+  EXPECT_NE(model->find("user.rows"), nullptr);
+  EXPECT_TRUE(model->skipped.empty());
+  const auto some =
+      load_model(run.path(), [](std::string_view name) { return name == "user.rows"; });
+  ASSERT_TRUE(some.ok());
+  EXPECT_EQ(some->find_keys("user.keys"), nullptr);
+  EXPECT_EQ(some->tensors.size(), 1U);
+  tables.parameters[0].shape = {3};
+  EXPECT_FALSE(save_model(run / "model.safetensors", tables).ok());
+}
+
 TEST(ModelFile, LoadsWhatWasSaved) {
   const TemporaryDirectory run;
   const auto saved = save_model(run / "model.safetensors", content());

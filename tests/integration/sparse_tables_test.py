@@ -143,8 +143,12 @@ class SparseTables(TandemTest):
         truth = self.train(RATINGS, "sparse", 1, 1, "auto", *LAZY)
         self.train(RATINGS, "sparse", 2, 3, "auto", *LAZY, "train.epochs=1")
         self.tandem("checkpoint", "verify", "run-2")
+        first = int(next((self.scratch / "run-2" / "checkpoints").iterdir()).name[5:])
         self.tandem("resume", "run-2", "-q", "train.epochs=2", "cluster.workers=3", "cluster.servers=2")
         self.assert_same(self.report("run-2"), truth)
+        # They do not have the same rows.
+        apart = json.loads(self.tandem("checkpoint", "diff", "run-2", first, truth["steps"], "--json").stdout)
+        self.assertGreater(min(each["distance"] for each in apart), 0)
 
     def test_a_damaged_checkpoint_is_refused(self):
         self.train(RATINGS, "sparse", 1, 2, "auto", "train.steps=30")
