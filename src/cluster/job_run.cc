@@ -100,8 +100,10 @@ Result<wire::WorkerMessage> JobRun::place(const PlaceWorker& place, const Meetin
   };
   for (const int server : place.servers) name(server, *told.add_servers());
   for (const int server : place.former_servers) name(server, *told.add_former_servers());
-  // Who lives on when servers are lost has what is of no more use.
-  told.set_anew(place.anew && place.generation > 1 && !place.servers.empty());
+  // Who lives on when servers are lost has what is of no more use; and a newcomer may have got a
+  // state from others that died before it made a step with them, while the run's files went back.
+  const bool can_forget = !place.servers.empty() || !checkpoint_.empty();
+  told.set_anew(place.anew && place.generation > 1 && can_forget);
   // Members come when their step, evaluation or save is over, however long it takes: when one dies
   // or falls silent, they all get another place, which ends the wait.
   constexpr double kMeeting_s = 86400;

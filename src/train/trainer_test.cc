@@ -48,6 +48,28 @@ class OneMorePromised final : public Places {
   std::uint64_t generation() const override { return 1; }
 };
 
+// Two places one after the other: the state of the first is of no use in the second.
+class SentBack final : public Places {
+ public:
+  explicit SentBack(fs::path checkpoint) : checkpoint_(std::move(checkpoint)) {}
+
+  Result<Place> next(Parting parting, const std::function<void()>&) override {
+    ++generation_;
+    if (parting == Parting::kNone) return Place{{}};
+    Place place{{}};
+    place.resume = checkpoint_;
+    place.anew = true;
+    return place;
+  }
+  bool has_next() override { return generation_ == 1; }
+  bool may_follow() const override { return true; }
+  std::uint64_t generation() const override { return generation_; }
+
+ private:
+  const fs::path checkpoint_;
+  std::uint64_t generation_ = 0;
+};
+
 class TrainerTest : public ::testing::Test {
  protected:
   TrainerTest()
@@ -175,6 +197,23 @@ TEST_F(TrainerTest, SavesWhatItHasWhenItShallEndBetweenTwoGroups) {
   const auto stored = checkpoint::list_checkpoints(root_ / "a" / "checkpoints");
   ASSERT_EQ(stored.value().size(), 1U);
   EXPECT_EQ(stored->front().step, left->left().step());
+}
+
+TEST_F(TrainerTest, ForgetsWhatItHasWhenAllGoBackToACheckpoint) {
+  const std::string model = "[model]\nkind = \"softmax\"\n[train]\n";
+  ASSERT_TRUE(run("short", model + "steps = 3\n").ok());
+  const auto stored = checkpoint::list_checkpoints(root_ / "short" / "checkpoints");
+  ASSERT_EQ(stored.value().size(), 1U);
+  const auto undisturbed = run("undisturbed", model + "steps = 2000\n");
+  SentBack places(stored->front().path);
+  const auto finished = run("a", model + "steps = 2000\n", places);
+  ASSERT_TRUE(finished.ok()) << finished.error().message();
+  std::vector<std::int64_t> placed;
+  for (const wire::WorkerMessage& message : messages_) {
+    if (message.has_placed()) placed.push_back(message.placed().step());
+  }
+  EXPECT_EQ(placed, (std::vector<std::int64_t>{0, 3}));
+  EXPECT_EQ(finished->weights_hash(), undisturbed->weights_hash());
 }
 
 TEST_F(TrainerTest, IsNotUndoneByWhoeverAsksToStopAfterTheEnd) {

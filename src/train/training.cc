@@ -110,7 +110,8 @@ void Training::count_traffic() {
 }
 
 void Training::forget() {
-  restore(first_state_, *model_, stepper_->optimizer());
+  // Without servers there is a checkpoint, which has all of it.
+  if (job_.has_servers()) restore(first_state_, *model_, stepper_->optimizer());
   course_ = Course(first_schedule_);
   optimizer_steps_ = whole_steps_ = tables_steps_ = 0;
   tables_from_.clear();
