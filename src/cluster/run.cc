@@ -95,6 +95,12 @@ Status run_recorded(const RunRequest& request, const RunDirectory& directory,
   return {};
 }
 
+// Whether nothing was trained because the job cannot be.
+bool was_refused(const Report& report) {
+  return report.steps == 0 && report.error.has_value() &&
+         report.error->code() == Code::kInvalidArgument;
+}
+
 }  // namespace
 
 void show(const Event& event, RunView& view) {
@@ -108,8 +114,9 @@ Report run(const RunRequest& request, const RunDirectory& directory, SignalQueue
            RunView& view) {
   const auto start = std::chrono::steady_clock::now();
   Report report = blank_report(request);
+  const bool reopens = request.resume.has_value() && !is_follower(request);
+  const Result<std::string> former_job = read_file(directory.job());
   const auto attempt = [&]() -> Status {
-    const bool reopens = request.resume.has_value() && !is_follower(request);
     if (reopens) TANDEM_TRY(go_back_to(directory, *request.resume));
     TANDEM_TRY(write_file_atomic(directory.job(), request.job_text));
     const bool changes = may_change(request);
@@ -129,6 +136,13 @@ Report run(const RunRequest& request, const RunDirectory& directory, SignalQueue
   if (Status status = attempt(); !status.ok() && !report.error.has_value())
     fail(report, std::move(status).error());
   report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (reopens && was_refused(report)) {
+    // The job does not go on from there: the run stays what it was.
+    if (former_job.ok()) [[maybe_unused]]
+      const Status kept = write_file_atomic(directory.job(), *former_job);
+    restore_earlier_report(directory);
+    return report;
+  }
   if (Status status = write_report(directory, report); !status.ok()) {
     restore_earlier_report(directory);
     if (!report.error.has_value()) {

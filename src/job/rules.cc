@@ -317,6 +317,12 @@ std::optional<Broken> sparse_tables_go_in_step(const Job& job) {
   return std::nullopt;
 }
 
+std::optional<Broken> rows_live_until_the_next_step(const Job& job) {
+  if (job.ps.evict_after != 1) return std::nullopt;
+  return Broken{"ps.evict_after", "rows would be gone before the step after the one that made them",
+                "use 0 to keep them, or 2 or more"};
+}
+
 std::optional<Broken> buckets_are_worth_a_message(const Job& job) {
   constexpr std::int64_t kLeast = 256;
   if (job.cluster.bucket_bytes == 0 || job.cluster.bucket_bytes >= kLeast) return std::nullopt;
@@ -369,6 +375,7 @@ std::vector<Rule> rules() {
       {{"ps.tables", "ps.consistency", "ps.quorum", "cluster.replicas", "train.clip.norm",
         "model.init_from", "cluster.strategy", "model.kind"},
        sparse_tables_go_in_step},
+      {{"ps.evict_after"}, rows_live_until_the_next_step},
       {{"cluster.bucket_bytes"}, buckets_are_worth_a_message},
   };
 }

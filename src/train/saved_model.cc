@@ -68,11 +68,17 @@ Status fill_table(const checkpoint::ModelFile& file, const arch::Slot& slot,
   }
   TANDEM_TRY(check_finite(file, *rows));
   const float* from = rows->values.data();
+  std::int64_t last = -1;
   for (const std::int64_t key : keys->values) {
     if (key < 0 || key >= slot.shape[0]) {
       return Error(Code::kCorrupt, fmt::format("{}: `{}` has {}, and the table {} rows",
                                                file.path.string(), keys_name, key, slot.shape[0]));
     }
+    if (key <= last) {
+      return Error(Code::kCorrupt, fmt::format("{}: `{}` does not ascend: {} comes after {}",
+                                               file.path.string(), keys_name, key, last));
+    }
+    last = key;
     std::copy_n(from, width, values.begin() + key * width);
     from += width;
   }

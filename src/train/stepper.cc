@@ -339,8 +339,8 @@ Error Stepper::diverged(double loss) {
   std::vector<float> gradients(parameters_);
   exchange_->take({0, parameters_}, gradients);
   constexpr const char* kAdvice =
-      "lower train.optimizer.lr, add train.clip.norm or train.schedule.warmup_steps, or look for "
-      "such values in the data";
+      "lower train.optimizer.lr, add train.clip.norm (train.clip.value with sparse tables) or "
+      "train.schedule.warmup_steps, or look for such values in the data";
   const auto parameters = std::span<const float>(model_.parameters());
   const auto name = [&](std::size_t index) {
     return slot_at(model_.blueprint(), arch::SlotKind::kParameter, static_cast<std::int64_t>(index))

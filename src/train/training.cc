@@ -142,6 +142,13 @@ Status Training::resume(const std::filesystem::path& checkpoint, collective::Dea
   }
   TANDEM_TRY(share(snapshot, *group_, 0, deadline));
   TANDEM_TRY(take_over(snapshot));
+  if (course_.step > length_.total_steps) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("the checkpoint is of step {}, but the job ends after {}; raise "
+                             "train.epochs or train.steps, or go back to an earlier checkpoint "
+                             "with --step",
+                             course_.step, length_.total_steps));
+  }
   optimizer_steps_ = whole_steps_ = tables_steps_ = course_.step;
   tables_from_ = checkpoint;
   return {};

@@ -113,6 +113,18 @@ class Checkpoints(TandemTest):
         self.tandem("train", self.job, "--out", "truth", "-q", "train.epochs=7")
         self.assertEqual(self.report("run")["weights_hash"], self.report("truth")["weights_hash"])
 
+    def test_a_job_that_does_not_go_on_from_there_leaves_the_run_as_it_was(self):
+        self.tandem("train", self.job, "--out", "run", "-q", "cluster.workers=2")
+        files = [self.scratch / "run" / name for name in ("job.toml", "report.json")]
+        before = [file.read_bytes() for file in files]
+        done = self.tandem("resume", "run", "train.epochs=1", code=2).stderr
+        self.assertIn(f"the checkpoint is of step {STEPS}, but the job ends after {STEPS // 6}; raise train.epochs", done)
+        done = self.tandem("resume", "run", "train.epochs=9", 'train.optimizer={kind="sgd",lr=0.1,momentum=0.9}', code=2).stderr
+        self.assertIn("it belongs to another model or optimizer", done)
+        self.assertEqual([file.read_bytes() for file in files], before)
+        self.tandem("resume", "run", "-q", "train.epochs=7")
+        self.assertEqual(self.report("run")["steps"], STEPS // 6 * 7)
+
     def test_damaged_checkpoints_are_passed_over_and_named(self):
         self.train_in_thirds()
         store = self.scratch / "run/checkpoints"
