@@ -219,6 +219,7 @@ Status Service::begin_generation(Plan plan, const wire::PsPlan& message) {
   tables_config_ = tables_of(plan, slice, servers);
   plan_ = std::move(plan);
   holding_ = shelf_->find(config_, tables_config_, plan_->floats);
+  if (holding_ && holding_->tables) holding_->tables->drop_load();
   incoming_.reset();
   given_progress_.reset();
   in_use_ = has_stepped_ = false;

@@ -154,6 +154,26 @@ TEST_F(ServiceTablesTest, WhatMakesNoSenseIsRefusedAndChangesNothing) {
   start(1);
   load();
   make_step(0);
+TEST_F(ServiceTablesTest, ALoadThatWasNotFinishedBeginsAnew) {
+  start(1);
+  load();
+  make_step(0);
+  ASSERT_TRUE(give(1, {.kind = Kind::kFetchRecords, .step = 1, .place = 1, .number = 2}).ok());
+  const std::string records = out.text;
+  const Header some{.kind = Kind::kLoadRecords, .step = 5, .place = 1};
+  service.gone(2, Error(Code::kPeerLost, "it died"));
+  start(2);
+  ASSERT_TRUE(give(1, {.kind = Kind::kLoad, .step = 5, .place = 24}).ok());
+  ASSERT_TRUE(give(1, some, records).ok());
+  service.gone(2, Error(Code::kPeerLost, "it died, too"));
+  start(3);
+  EXPECT_FALSE(give(1, {.kind = Kind::kUse, .step = 5}).ok()) << "half of a state";
+  ASSERT_TRUE(give(1, {.kind = Kind::kLoad, .step = 5, .place = 24}).ok());
+  EXPECT_EQ(why(give(1, some, records)), "");
+  ASSERT_TRUE(give(1, {.kind = Kind::kUse, .step = 5}).ok());
+  EXPECT_EQ(pull(5), (std::vector<float>{-1, -1, -1}));
+}
+
   RowList others;
   for (std::uint32_t row = 0; others.empty(); ++row) {
     if (!KeyShare{0, 2}.holds(row)) others = {row};

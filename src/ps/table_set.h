@@ -52,6 +52,8 @@ class TableSet {
   // another step than before forgets everything else. kInvalidArgument says what is wrong.
   Status load(std::int64_t step, std::size_t table, Records what,
               std::span<const std::byte> records);
+  // Whoever loaded is gone: what came of it is of no use, and the next load begins anew.
+  void drop_load() { loading_.reset(); }
 
   // The step after the last one; then push() once for each table, then commit(). After an error
   // roll_back() drops the step.
