@@ -130,7 +130,9 @@ class Client {
   // order of their numbers, at any time between two steps.
   Status read_rows(std::int64_t step, const RowLists& rows, std::span<float> parameters,
                    Deadline deadline);
-  // There, too: all that the tables hold after `step`. Takes little memory.
+  // There, too: all that the tables hold after `step`. Takes little memory, and as long as it
+  // takes: wherever whole tables move the time until the deadline is how long servers may be
+  // silent.
   Status read_tables(std::int64_t step, const RecordSink& sink, Deadline deadline);
   Result<std::vector<TableSize>> table_sizes(Deadline deadline);
   // All rows of all tables of the state after `step`, at any time between two steps.
@@ -170,6 +172,10 @@ class Client {
     Bucket part;
   };
 
+  // Of servers that may be silent for so long, but need any time to move whole tables.
+  using Patience = std::chrono::milliseconds;
+  static Patience patience_until(Deadline deadline);
+
   explicit Client(ClientConfig config);
 
   ServerEnd& furthest(std::size_t slice, std::int64_t step) const;
@@ -185,18 +191,18 @@ class Client {
   Status fetch(std::int64_t step, std::span<const Bucket> ranges, const Arrays& into,
                Deadline deadline);
   void load_into(ServerEnd& server, std::int64_t step, const Arrays& from);
-  Status load_tables(std::int64_t step, const RecordSource& from, Deadline deadline);
+  Status load_tables(std::int64_t step, const RecordSource& from, Patience patience);
   // Servers that together have all rows after `step`, by share of however many; none: nobody has.
   std::vector<ServerEnd*> table_sources(std::int64_t step) const;
-  Status move_tables(std::int64_t step, const std::vector<ServerEnd*>& to, Deadline deadline);
+  Status move_tables(std::int64_t step, const std::vector<ServerEnd*>& to, Patience patience);
   Status move_table(std::int64_t step, ServerEnd& from, const KeyShare& share, std::size_t table,
-                    Records what, const std::vector<ServerEnd*>& to, Deadline deadline);
+                    Records what, const std::vector<ServerEnd*>& to, Patience patience);
   void begin_records(std::int64_t step, const std::vector<ServerEnd*>& to);
   Status give_records(std::int64_t step, const TableRecords& records,
-                      const std::vector<ServerEnd*>& to, Deadline deadline);
+                      const std::vector<ServerEnd*>& to, Patience patience);
   Result<std::size_t> record_bytes(std::size_t table, Records what) const;
   Status read_table(std::int64_t step, std::size_t table, Records what, const RecordSink& sink,
-                    Deadline deadline);
+                    Patience patience);
   Status await(const std::function<bool()>& done, const std::string& what, Deadline deadline);
   Status await_results(Deadline deadline);
   Result<bool> turn_all();

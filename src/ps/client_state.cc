@@ -81,7 +81,11 @@ Status Client::load(std::int64_t step, const Arrays& from, Deadline deadline,
   for (auto& server : servers_) {
     if (!server->is_idle()) load_into(*server, step, from);
   }
-  if (config_.plan.is_sparse()) TANDEM_TRY(load_tables(step, tables, deadline));
+  if (config_.plan.is_sparse()) {
+    const Patience patience = patience_until(deadline);
+    TANDEM_TRY(load_tables(step, tables, patience));
+    deadline = collective::deadline_after(patience);
+  }
   return use(step, deadline);
 }
 
@@ -100,7 +104,11 @@ Status Client::restore(std::int64_t step, const Arrays& through, Deadline deadli
   }
   TANDEM_TRY(fetch(step, ranges, through, deadline));
   for (ServerEnd* const server : missing) load_into(*server, step, through);
-  if (config_.plan.is_sparse()) TANDEM_TRY(move_tables(step, missing, deadline));
+  if (config_.plan.is_sparse()) {
+    const Patience patience = patience_until(deadline);
+    TANDEM_TRY(move_tables(step, missing, patience));
+    deadline = collective::deadline_after(patience);
+  }
   return bring_level(behind, step, through.size(), deadline);
 }
 

@@ -24,6 +24,11 @@ std::uint64_t key_at(std::string_view records, std::size_t at) {
 
 }  // namespace
 
+Client::Patience Client::patience_until(Deadline deadline) {
+  const auto left = std::chrono::ceil<Patience>(deadline - Deadline::clock::now());
+  return std::max(left, Patience(0));
+}
+
 Status Client::read_rows(std::int64_t step, const RowLists& rows, std::span<float> parameters,
                          Deadline deadline) {
   TANDEM_CHECK(config_.plan.is_sparse() && rows.size() == config_.plan.tables.size());
@@ -38,16 +43,17 @@ Status Client::read_rows(std::int64_t step, const RowLists& rows, std::span<floa
 }
 
 Status Client::read_tables(std::int64_t step, const RecordSink& sink, Deadline deadline) {
+  const Patience patience = patience_until(deadline);
   for (std::size_t table = 0; table < config_.plan.tables.size(); ++table) {
     for (const Records what : {Records::kRows, Records::kCandidates})
-      TANDEM_TRY(read_table(step, table, what, sink, deadline));
+      TANDEM_TRY(read_table(step, table, what, sink, patience));
   }
   return {};
 }
 
 // Each server sends its own in the order of keys: the smallest key of all comes first.
 Status Client::read_table(std::int64_t step, std::size_t table, Records what,
-                          const RecordSink& sink, Deadline deadline) {
+                          const RecordSink& sink, Patience patience) {
   struct Stream {
     std::size_t at = 0;     // Bytes of the message that were used,
     std::size_t taken = 0;  // and records in all.
@@ -64,7 +70,7 @@ Status Client::read_table(std::int64_t step, std::size_t table, Records what,
           return std::all_of(servers_.begin(), servers_.end(),
                              [](const auto& server) { return server->has_records(); });
         },
-        "give what their tables hold", deadline);
+        "give what their tables hold", collective::deadline_after(patience));
   };
   std::string merged;
   const auto pass_on = [&]() -> Status {
@@ -120,7 +126,7 @@ Result<std::size_t> Client::record_bytes(std::size_t table, Records what) const 
 
 // Each to the server that has its key; those that are not in `to` have theirs.
 Status Client::give_records(std::int64_t step, const TableRecords& records,
-                            const std::vector<ServerEnd*>& to, Deadline deadline) {
+                            const std::vector<ServerEnd*>& to, Patience patience) {
   std::vector<std::string> parts(config_.servers.size());
   const std::string_view bytes(reinterpret_cast<const char*>(records.bytes.data()),
                                records.bytes.size());
@@ -138,16 +144,16 @@ Status Client::give_records(std::int64_t step, const TableRecords& records,
         return std::none_of(servers_.begin(), servers_.end(),
                             [](const auto& server) { return server->connection().has_unsent(); });
       },
-      "take what their tables hold", deadline);
+      "take what their tables hold", collective::deadline_after(patience));
 }
 
-Status Client::load_tables(std::int64_t step, const RecordSource& from, Deadline deadline) {
+Status Client::load_tables(std::int64_t step, const RecordSource& from, Patience patience) {
   std::vector<ServerEnd*> to;
   for (auto& server : servers_) to.push_back(server.get());
   begin_records(step, to);
   if (!from) return {};
   return from(
-      [&](const TableRecords& records) { return give_records(step, records, to, deadline); });
+      [&](const TableRecords& records) { return give_records(step, records, to, patience); });
 }
 
 // Nothing of a table is worth a message, too: the server must know of the state.
@@ -175,13 +181,13 @@ std::vector<ServerEnd*> Client::table_sources(std::int64_t step) const {
 
 // Who has rows keeps them until a step was made with those of this generation, as with slices.
 Status Client::move_tables(std::int64_t step, const std::vector<ServerEnd*>& to,
-                           Deadline deadline) {
+                           Patience patience) {
   const std::vector<ServerEnd*> from = table_sources(step);
   begin_records(step, to);
   for (std::size_t share = 0; share < from.size(); ++share) {
     for (std::size_t table = 0; table < config_.plan.tables.size(); ++table) {
       for (const Records what : {Records::kRows, Records::kCandidates})
-        TANDEM_TRY(move_table(step, *from[share], {share, from.size()}, table, what, to, deadline));
+        TANDEM_TRY(move_table(step, *from[share], {share, from.size()}, table, what, to, patience));
     }
   }
   return {};
@@ -189,16 +195,17 @@ Status Client::move_tables(std::int64_t step, const std::vector<ServerEnd*>& to,
 
 Status Client::move_table(std::int64_t step, ServerEnd& from, const KeyShare& share,
                           std::size_t table, Records what, const std::vector<ServerEnd*>& to,
-                          Deadline deadline) {
+                          Patience patience) {
   TANDEM_ASSIGN(const std::size_t record, record_bytes(table, what));
   for (std::size_t taken = 0;;) {
     from.ask_records(step, share, table, what, taken);
-    TANDEM_TRY(await([&] { return from.has_records(); }, "give what its tables hold", deadline));
+    TANDEM_TRY(await([&] { return from.has_records(); }, "give what its tables hold",
+                     collective::deadline_after(patience)));
     const std::string records = from.records();
     if (records.size() % record != 0)
       return Error(Code::kCorrupt, fmt::format("{} sent half a record", from.name()));
     TANDEM_TRY(
-        give_records(step, {table, what, record, std::as_bytes(std::span(records))}, to, deadline));
+        give_records(step, {table, what, record, std::as_bytes(std::span(records))}, to, patience));
     taken += records.size() / record;
     if (records.empty() || taken >= from.all_records()) return {};
   }
