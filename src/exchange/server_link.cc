@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "ps/scope.h"
 
 namespace tandem::exchange {
 namespace {
+
+// What the others wait for while the first worker moves whole tables, which may be large. That
+// fails by itself when a server falls silent.
+constexpr std::chrono::minutes kMoving{30};
 
 ps::Plan plan_for(const Plan& plan, const ServersConfig& config, int workers) {
   ps::Plan made;
@@ -71,9 +76,11 @@ Result<ServerLink> ServerLink::connect(const Plan& plan, const ServersConfig& co
   ServerLink link(std::move(client).value(), ps::trained_in_pieces(agreed), optimizer);
   link.has_rows_ = !agreed.tables.empty() && !agreed.is_sparse();
   link.is_sparse_ = agreed.is_sparse();
+  // From when all have come.
+  if (link.is_sparse_) deadline = collective::deadline_after(plan.reduce.patience);
   Status prepared;
   if (group.rank() == 0) prepared = link.prepare(config, parameters, deadline);
-  TANDEM_TRY(share_outcome(prepared, group, deadline));
+  TANDEM_TRY(share_outcome(prepared, group, link.is_sparse_ ? deadline + kMoving : deadline));
   return link;
 }
 

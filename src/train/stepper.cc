@@ -20,6 +20,8 @@ namespace {
 
 // Behind the lanes' sums: how many workers have each wish but the first.
 constexpr std::size_t kWishFloats = 2;
+// Behind those, where servers keep tables by key: how many will be busy after the step.
+constexpr std::size_t kPauseFloats = 1;
 
 std::optional<ps::AsyncRule> async_rule(const job::Job& job) {
   if (!job.is_async()) return std::nullopt;
@@ -69,6 +71,7 @@ Status Stepper::join(collective::Group& group, Meeting meeting) {
   leave();
   reset();
   wish_ = Wish::kGoOn;
+  pause_ = Pause::kNone;
   plan_.reduce.ends = std::move(meeting.ends);
   hosted_ = collective::hosted_lanes(collective::ends_of(plan_.reduce, group.size()), group.rank());
   const collective::Deadline deadline = collective::deadline_after(patience_);
@@ -121,7 +124,10 @@ Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
       parameters_(static_cast<std::size_t>(model.blueprint().parameters)),
       tail_(parameters_ + static_cast<std::size_t>(model.blueprint().buffers)),
       wishes_(tail_ + static_cast<std::size_t>(all_lanes_) * kLaneSumFloats),
-      floats_(job.is_async() ? parameters_ : wishes_ + kWishFloats),
+      pauses_(wishes_ + kWishFloats),
+      floats_(job.is_async()                  ? parameters_
+              : model.blueprint().window == 0 ? pauses_
+                                              : pauses_ + kPauseFloats),
       transport_(job.ps.transport),
       aggregate_(job.has_servers() ? aggregate_of(job.ps.aggregate) : Aggregate::kWeighted),
       async_(async_rule(job)),
@@ -142,7 +148,7 @@ Stepper::Stepper(const job::Job& job, model::Model& model, Trainable trainable,
             job.ps.evict_after},
       model_(model),
       optimizer_(std::move(optimizer)),
-      told_sums_(wishes_ + kWishFloats - tail_),
+      told_sums_(pauses_ + kPauseFloats - tail_),
       statistics_(tail_ - parameters_) {}
 
 void Stepper::add_rows(const data::Batch& batch, std::int64_t lane) {
@@ -245,6 +251,7 @@ void Stepper::tail_ready(std::int64_t lane, const model::LossSums& sums, std::sp
   const bool last_of_all = lane + 1 == hosted_.end;
   if (last_of_all && wish_ != Wish::kGoOn)
     tail[wishes_ - tail_ + static_cast<std::size_t>(wish_) - 1] = 1;
+  if (last_of_all && pause_ != Pause::kNone && window_.is_open()) tail[pauses_ - tail_] = 1;
   if (!trees_[tree_].is_last()) return;
   trees_[tree_].push_last(parameters_, floats_);
   if (last_of_all && told_status_.ok())
@@ -262,6 +269,7 @@ StepOutcome Stepper::read_tail() {
   for (const Wish wish : {Wish::kRegroup, Wish::kStop}) {
     if (told_sums_[wishes_ - tail_ + static_cast<std::size_t>(wish) - 1] > 0) outcome.wish = wish;
   }
+  if (window_.is_open() && told_sums_[pauses_ - tail_] > 0) outcome.pause = Pause::kAfterStep;
   return outcome;
 }
 

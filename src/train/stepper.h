@@ -36,10 +36,15 @@ enum class Wish : std::uint8_t {
   kStop,
 };
 
+// Whether a worker will be busy with something else after a step, for so long that the others must
+// know to wait for it. Only where servers keep tables by key.
+enum class Pause : std::uint8_t { kNone, kAfterStep };
+
 struct StepOutcome {
   model::LossSums sums;
-  double grad_norm = 0;     // 0 when clipping by norm is off.
-  Wish wish = Wish::kGoOn;  // The same at every worker: then all do so.
+  double grad_norm = 0;        // 0 when clipping by norm is off.
+  Wish wish = Wish::kGoOn;     // The same at every worker: then all do so.
+  Pause pause = Pause::kNone;  // The same.
 };
 
 // Where a group begins.
@@ -84,7 +89,10 @@ class Stepper {
   // Between steps: for checkpoints.
   optim::Optimizer& optimizer() { return *optimizer_; }
   // Passed on to the other workers in the next step.
-  void wish(Wish wish) { wish_ = wish; }
+  void wish(Wish wish, Pause pause = Pause::kNone) {
+    wish_ = wish;
+    pause_ = pause;
+  }
 
   // Whether a step must know its batches before it begins: add_rows() is then to be called for each
   // hosted lane, and only complete() brings all parameters up to date.
@@ -136,7 +144,7 @@ class Stepper {
   const std::int64_t all_lanes_;
   const std::chrono::milliseconds patience_;
   // The vector that is summed: gradients, statistics, then what the lanes tell.
-  const std::size_t parameters_, tail_, wishes_, floats_;
+  const std::size_t parameters_, tail_, wishes_, pauses_, floats_;
   const std::string transport_;
   const Aggregate aggregate_;
   const std::optional<ps::AsyncRule> async_;
@@ -155,6 +163,7 @@ class Stepper {
   std::vector<collective::LaneRange> nodes_;  // Their lanes.
   std::vector<float> told_sums_, statistics_;
   Wish wish_ = Wish::kGoOn;
+  Pause pause_ = Pause::kNone;
   std::chrono::steady_clock::duration computed_{};
   std::int64_t computed_lanes_ = 0;
 

@@ -62,9 +62,11 @@ Result<Training::End> Training::train_in_next_group() {
   group_.emplace(std::move(place.group));
   if (place.anew) forget();
   TANDEM_TRY(catch_up(place.resume));
-  Status joined =
-      stepper_->join(*group_, {std::move(place.ends), std::move(place.servers), course_.step,
-                               optimizer_steps_, whole_steps_, table_source(), tables_steps_});
+  Meeting meeting{std::move(place.ends), std::move(place.servers), course_.step, optimizer_steps_,
+                  whole_steps_,          table_source(),           tables_steps_};
+  const auto join = [&] { return stepper_->join(*group_, std::move(meeting)); };
+  // Tables may move meanwhile.
+  Status joined = has_tables() ? voice_.beating(join) : join();
   if (!joined.ok()) {
     // More servers died than there were copies: whoever places the workers sends them back.
     state_lost_ = joined.error().code() == Code::kNotFound;
@@ -72,7 +74,7 @@ Result<Training::End> Training::train_in_next_group() {
   }
   appoint_writer(std::move(place.owner));
   // Others may not have got as far: who wished to stop wishes it again, and all judge together.
-  regroups_ = stopped_ = checkpoints_end_ = false;
+  regroups_ = stopped_ = pauses_ = checkpoints_end_ = false;
   last_test_.reset();
   verdict_.reset();
   first_step_ = course_.step;
@@ -201,6 +203,16 @@ Status Training::checkpoint_if_due() {
   return {};
 }
 
+bool Training::may_pause() const {
+  return pauses_ || is_epoch_to_judge() || course_.step == first_step_;
+}
+
+Status Training::await_others() {
+  if (group_->size() == 1) return {};
+  return voice_.beating(
+      [this] { return group_->barrier(collective::deadline_after(writing_patience())); });
+}
+
 void Training::report_checkpoint() {
   const auto outcome = checkpointer_->outcome();
   if (!outcome) return;
@@ -234,7 +246,7 @@ Status Training::take_state_along() {
 
 Status Training::take_tables(Status& kept) {
   kept = {};
-  if (model_->blueprint().window == 0 || taken_steps_ == course_.step) return {};
+  if (!has_tables() || taken_steps_ == course_.step) return {};
   tables_.reset();  // The disk may need the room.
   taken_steps_ = -1;
   auto files = TableFiles::create(request_.run_directory, model_->blueprint(),
@@ -295,7 +307,7 @@ Status Training::checkpoint_the_end() {
 void Training::save_between_groups() {
   const bool has_all =
       !job_.has_servers() || (optimizer_steps_ == course_.step && whole_steps_ == course_.step &&
-                              (model_->blueprint().window == 0 || taken_steps_ == course_.step));
+                              (!has_tables() || taken_steps_ == course_.step));
   if (!checkpointer_ || !has_state_ || !has_all) return;
   await_checkpoint();
   write_checkpoint();

@@ -86,8 +86,14 @@ class Training {
   // The first worker writes the run's files.
   void appoint_writer(std::string owner);
 
+  // Whether servers keep tables by key.
+  bool has_tables() const { return model_->blueprint().window > 0; }
   // Takes a checkpoint when it is time, and tells how the last one went.
   Status checkpoint_if_due();
+  // Where servers keep tables by key that takes as long as these are large: whether all know that
+  // there may be one here, and wait for it.
+  bool may_pause() const;
+  Status await_others();
   void report_checkpoint();
   Status take_checkpoint();
   // Brings what servers have up to date here, too.
@@ -159,6 +165,7 @@ class Training {
 
   // The first worker may write for long while the others wait. One that hangs is ended by its node.
   std::chrono::milliseconds finish_patience() const;
+  std::chrono::milliseconds writing_patience() const;
 
   // The final judgement, which the last epoch may have given already.
   Result<std::optional<Evaluation>> evaluate_test();
@@ -213,6 +220,7 @@ class Training {
 
   // Of this group.
   bool regroups_ = false;  // The workers agreed to meet anew.
+  bool pauses_ = false;    // The first said in the last step that it will take a checkpoint.
   bool checkpoints_end_ = false;
   Parting parting_ = Parting::kNone;
   bool copied_ = false, placed_ = false;

@@ -89,7 +89,7 @@ Result<std::optional<Evaluation>> Training::evaluate_part(const data::Dataset& p
     return std::optional<Evaluation>();
   }
   voice_.say(evaluated_message(*evaluated, course_.step, length_, name));
-  if (group_->rank() == 0 && model_->blueprint().window > 0) {
+  if (group_->rank() == 0 && has_tables()) {
     TANDEM_ASSIGN(const std::vector<wire::TableSize> sizes, table_sizes());
     wire::WorkerMessage message;
     message.mutable_tables()->set_step(course_.step);
@@ -100,7 +100,7 @@ Result<std::optional<Evaluation>> Training::evaluate_part(const data::Dataset& p
 }
 
 BatchView Training::batch_view() {
-  if (model_->blueprint().window == 0) return {};
+  if (!has_tables()) return {};
   return [this](const data::Batch& batch) { return stepper_->look_up(batch, course_.step); };
 }
 
@@ -119,8 +119,12 @@ Result<std::vector<wire::TableSize>> Training::table_sizes() {
 }
 
 std::chrono::milliseconds Training::finish_patience() const {
+  return checkpoints_end_ ? writing_patience() : patience_of(job_.cluster);
+}
+
+std::chrono::milliseconds Training::writing_patience() const {
   constexpr std::chrono::minutes kWriting{30};
-  return patience_of(job_.cluster) + (checkpoints_end_ ? kWriting : std::chrono::minutes(0));
+  return patience_of(job_.cluster) + kWriting;
 }
 
 Result<std::optional<Evaluation>> Training::evaluate_test() {
@@ -131,7 +135,6 @@ Result<std::optional<Evaluation>> Training::evaluate_test() {
 }
 
 Result<std::string> Training::save() {
-  const bool sparse = model_->blueprint().window > 0;
   std::string hash(kHashDigits, '0');
   if (group_->rank() == 0) {
     TANDEM_TRY(check_ownership(request_.run_directory, owner_, places_));
@@ -142,11 +145,11 @@ Result<std::string> Training::save() {
       return save_trained(request_.run_directory, job_, parts_, *model_, tables_.get());
     }));
     voice_.event("saved", std::string(checkpoint::kModelFileName));
-  } else if (!sparse) {
+  } else if (!has_tables()) {
     return checkpoint::weights_hash(model_->parameters(), model_->buffers());
   }
   // Who has not the tables takes the word of the one that does.
-  if (sparse) {
+  if (has_tables()) {
     TANDEM_TRY(voice_.beating([&] {
       return group_->broadcast(std::as_writable_bytes(std::span(hash)), 0,
                                collective::deadline_after(finish_patience()));

@@ -29,9 +29,15 @@ bool Training::stopping() {
 }
 
 Status Training::between_steps() {
+  const bool pauses = has_tables() && may_pause();
   if (is_epoch_to_judge()) TANDEM_TRY(evaluate_epoch());
   if (is_to_decide()) TANDEM_TRY(decide({}));
-  TANDEM_TRY(checkpoint_if_due());
+  if (!has_tables() || pauses) {
+    TANDEM_TRY(checkpoint_if_due());
+  } else if (checkpointer_) {
+    report_checkpoint();
+  }
+  if (pauses) TANDEM_TRY(await_others());
   return displaced_;
 }
 
@@ -161,7 +167,11 @@ Status Training::one_step(data::Loader& loader, const data::Sampler& sampler) {
   const Clock::time_point begin = Clock::now();
   const std::int64_t epoch = course_.step / length_.steps_per_epoch;
   const std::int64_t samples = sampler.step_samples(epoch, course_.step % length_.steps_per_epoch);
-  stepper_->wish(stop_ ? Wish::kStop : wants_regroup() ? Wish::kRegroup : Wish::kGoOn);
+  const bool pauses = has_tables() && checkpointer_ && checkpointer_->is_due(course_.step + 1);
+  stepper_->wish(stop_             ? Wish::kStop
+                 : wants_regroup() ? Wish::kRegroup
+                                   : Wish::kGoOn,
+                 pauses ? Pause::kAfterStep : Pause::kNone);
   lr_ = course_.schedule.lr_at(course_.step);
   if (stepper_->has_rows()) {
     const collective::LaneRange lanes = stepper_->lanes();
@@ -178,6 +188,7 @@ Status Training::one_step(data::Loader& loader, const data::Sampler& sampler) {
   TANDEM_ASSIGN(const StepOutcome outcome, stepper_->finish_step());
   stopped_ |= outcome.wish == Wish::kStop;
   regroups_ |= outcome.wish == Wish::kRegroup;
+  pauses_ = outcome.pause == Pause::kAfterStep;
   ++course_.step;
   verdict_.reset();
   course_.samples += samples;
