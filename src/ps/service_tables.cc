@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,18 +34,22 @@ void Service::send_rows_by_key(PeerId peer, const Header& header, const RowRound
 Status Service::step_tables() {
   TableSet& tables = *holding_->tables;
   const double rate = lr();
-  Status stepped = tables.begin(rate);
-  if (stepped.ok()) {
-    const Result<optim::Updated> updated = rows_->apply(tables);
-    if (updated.ok()) {
-      TANDEM_TRY(tables.commit(rate));
-      end_rows(*updated);
-      return {};
+  const auto update = [&]() -> Result<optim::Updated> {
+    try {
+      TANDEM_TRY(tables.begin(rate));
+      return rows_->apply(tables);
+    } catch (const std::bad_alloc&) {
+      return Error(Code::kOutOfSpace, "the memory for what a step changes is out");
     }
-    stepped = updated.error();
+  };
+  Result<optim::Updated> updated = update();
+  if (!updated.ok()) {
+    TANDEM_TRY(tables.roll_back());
+    return std::move(updated).error().within("this server's tables");
   }
-  TANDEM_TRY(tables.roll_back());
-  return std::move(stepped).error().within("this server's tables");
+  TANDEM_TRY(tables.commit(rate));
+  end_rows(*updated);
+  return {};
 }
 
 Status send_records(Outbox& out, const Shelf& shelf, PeerId to, const Header& fetch) {

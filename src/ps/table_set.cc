@@ -101,10 +101,9 @@ Status TableSet::load(std::int64_t step, std::size_t table, Records what,
 Status TableSet::begin(double lr) {
   forget_order();
   can_go_back_ = false;
-  for (SparseTable& table : tables_) {
-    table.mark();
-    TANDEM_TRY(table.begin_step(step_ + 1, lr));
-  }
+  // First of all: one that still had the last step's mark would go back too far.
+  for (SparseTable& table : tables_) table.mark();
+  for (SparseTable& table : tables_) TANDEM_TRY(table.begin_step(step_ + 1, lr));
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -69,6 +70,19 @@ TEST(TableSet, HasTheStateAfterTheLastStepAndTheOneBefore) {
   EXPECT_FALSE(set->has(9) || set->has(7));
   make_step(*set, {2, 3});
   EXPECT_EQ(set->step(), 9);
+}
+
+TEST(TableSet, AStepThatCannotBeginTakesBackNothing) {
+  const auto set = make();
+  load_nothing(*set, 0);
+  make_step(*set, {1, 2});
+  std::vector<float> before(3), after(3);
+  ASSERT_TRUE(set->pull(1, Keys{1, 2, 3}, before).ok());
+  EXPECT_FALSE(set->begin(std::numeric_limits<double>::quiet_NaN()).ok());
+  ASSERT_TRUE(set->roll_back().ok());
+  ASSERT_TRUE(set->pull(1, Keys{1, 2, 3}, after).ok());
+  EXPECT_EQ(before, after) << "of the second table, too";
+  make_step(*set, {1, 2});
 }
 
 TEST(TableSet, AStepThatFailsIsDropped) {
