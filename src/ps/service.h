@@ -58,8 +58,13 @@ Error unexpected(const Header& header);
 
 // Answers a kFetch.
 Status send_state(Outbox& out, const Shelf& shelf, PeerId to, const Header& fetch);
-// Answers a kFetchRecords. REQUIRES: no generation trains on tables of another step.
-Status send_records(Outbox& out, const Shelf& shelf, PeerId to, const Header& fetch);
+// An answer that takes memory until it was sent, or nothing. Who does not read must not ask again:
+// the server's memory would fill up.
+using Unsent = std::weak_ptr<const void>;
+
+// Answers a kFetchRecords, unless the last answer to that peer is unsent. REQUIRES: no generation
+// trains on tables of another step.
+Status send_records(Outbox& out, const Shelf& shelf, PeerId to, const Header& fetch, Unsent& last);
 
 class Service {
  public:
@@ -90,6 +95,8 @@ class Service {
     std::string name;
     collective::Mapping memory;                            // Its own, where it shares it.
     std::map<std::uint32_t, std::vector<float>> received;  // By partial sum, where it does not.
+    Unsent records;                                        // Of tables that are kept by key,
+    std::map<std::size_t, Unsent> rows;                    // and rows, by table.
   };
 
   Status check_push(PeerId peer, const Header& header) const;
@@ -104,12 +111,12 @@ class Service {
   Status scale(const Header& header);
   // Of tables: ps/service_rows.cc.
   Status take_rows(PeerId peer, const Header& header);
-  void send_rows(PeerId peer, const Header& header, const RowRound::Pull& pull);
+  Status send_rows(PeerId peer, const Header& header, const RowRound::Pull& pull);
   void take_complete_rows();
   void end_rows(optim::Updated updated);
   // Of tables that are kept by key: ps/service_tables.cc.
   bool has_tables() const { return plan_->is_sparse(); }
-  void send_rows_by_key(PeerId peer, const Header& header, const RowRound::Pull& pull);
+  Status send_rows_by_key(PeerId peer, const Header& header, const RowRound::Pull& pull);
   Status step_tables();
   Status fetch_records(PeerId peer, const Header& header);
   Status load_records(const Header& header, std::span<const std::byte> records);

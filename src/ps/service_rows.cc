@@ -16,8 +16,7 @@ Status Service::take_rows(PeerId peer, const Header& header) {
   if (header.kind == Kind::kRowList) return rows_->take_list(header, worker);
   if (header.kind == Kind::kPullRows) {
     TANDEM_ASSIGN(const RowRound::Pull pull, rows_->take_pull(header, worker, steps_done));
-    send_rows(peer, header, pull);
-    return {};
+    return send_rows(peer, header, pull);
   }
   if (const auto lr = round_->lr(); lr && *lr != header.number) {
     return Error(
@@ -30,7 +29,7 @@ Status Service::take_rows(PeerId peer, const Header& header) {
 }
 
 // The next step may change them before they are sent: copies.
-void Service::send_rows(PeerId peer, const Header& header, const RowRound::Pull& pull) {
+Status Service::send_rows(PeerId peer, const Header& header, const RowRound::Pull& pull) {
   if (has_tables()) return send_rows_by_key(peer, header, pull);
   const DenseSlice& slice = *holding_->slice;
   const std::size_t width = pull.range.width;
@@ -49,6 +48,7 @@ void Service::send_rows(PeerId peer, const Header& header, const RowRound::Pull&
     answer.sequence = first;
     out_.send_text(peer, answer, std::move(floats));
   }
+  return {};
 }
 
 void Service::take_complete_rows() {

@@ -10,25 +10,34 @@
 #include "ps/service.h"
 
 namespace tandem::ps {
+namespace {
 
-void Service::send_rows_by_key(PeerId peer, const Header& header, const RowRound::Pull& pull) {
+Error asked_too_soon(const Header& header) {
+  return Error(Code::kInvalidArgument,
+               fmt::format("a message of kind {} asks again before the last answer was read",
+                           static_cast<int>(header.kind)));
+}
+
+}  // namespace
+
+Status Service::send_rows_by_key(PeerId peer, const Header& header, const RowRound::Pull& pull) {
+  Unsent& last = members_.at(peer).rows[pull.range.table];
+  if (!last.expired()) return asked_too_soon(header);
   const std::size_t width = pull.range.width;
   const std::size_t most = std::max<std::size_t>(1, kRowFloats / width);
   Header answer{
       .kind = Kind::kRows, .slot = header.slot, .step = header.step, .place = header.place};
-  std::vector<std::uint64_t> keys;
-  std::vector<float> weights;
-  for (std::size_t first = 0; first < pull.rows.size(); first += most) {
-    const auto rows = pull.rows.subspan(first, std::min(most, pull.rows.size() - first));
-    keys.assign(rows.begin(), rows.end());
-    weights.resize(rows.size() * width);
-    // Sizes fit, so it cannot fail.
-    [[maybe_unused]] const Status pulled = holding_->tables->pull(pull.range.table, keys, weights);
-    const std::span<const std::byte> bytes = bytes_of(weights);
+  const std::vector<std::uint64_t> keys(pull.rows.begin(), pull.rows.end());
+  const auto weights = std::make_shared<std::vector<float>>(keys.size() * width);
+  TANDEM_TRY(holding_->tables->pull(pull.range.table, keys, *weights));
+  last = weights;
+  for (std::size_t first = 0; first < keys.size(); first += most) {
+    const auto some = std::span<const float>(*weights).subspan(
+        first * width, std::min(most, keys.size() - first) * width);
     answer.sequence = first;
-    out_.send_text(peer, answer,
-                   std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    out_.lend(peer, answer, bytes_of(some), weights);
   }
+  return {};
 }
 
 Status Service::step_tables() {
@@ -52,7 +61,8 @@ Status Service::step_tables() {
   return {};
 }
 
-Status send_records(Outbox& out, const Shelf& shelf, PeerId to, const Header& fetch) {
+Status send_records(Outbox& out, const Shelf& shelf, PeerId to, const Header& fetch, Unsent& last) {
+  if (!last.expired()) return asked_too_soon(fetch);
   if (!(fetch.number >= 1 && fetch.number <= 0xffff)) return unexpected(fetch);
   const KeyShare share{fetch.code, static_cast<std::size_t>(fetch.number)};
   TANDEM_ASSIGN(TableSet* const tables, shelf.tables(fetch.step, share));
@@ -60,7 +70,9 @@ Status send_records(Outbox& out, const Shelf& shelf, PeerId to, const Header& fe
   Header answer = fetch;
   answer.kind = Kind::kRecords;
   answer.number = static_cast<double>(fetched.all);
-  out.send_text(to, answer, std::move(fetched.records));
+  const auto records = std::make_shared<const std::string>(std::move(fetched.records));
+  last = records;
+  out.lend(to, answer, std::as_bytes(std::span(*records)), records);
   return {};
 }
 
@@ -68,7 +80,7 @@ Status Service::fetch_records(PeerId peer, const Header& header) {
   // While workers train on them there is no other state.
   if (!has_tables() || (in_use_ && header.step != holding_->slice->step()))
     return unexpected(header);
-  return send_records(out_, *shelf_, peer, header);
+  return send_records(out_, *shelf_, peer, header, members_.at(peer).records);
 }
 
 Status Service::load_records(const Header& header, std::span<const std::byte> records) {

@@ -20,8 +20,10 @@ class Sent final : public Outbox {
     headers.push_back(header);
   }
   void lend(PeerId to, const Header& header, std::span<const std::byte> payload,
-            std::shared_ptr<const void>) override {
+            std::shared_ptr<const void> owner) override {
     send(to, header, payload);
+    text.assign(reinterpret_cast<const char*>(payload.data()), payload.size());
+    if (is_slow) unsent.push_back(std::move(owner));
   }
   void send_text(PeerId, const Header& header, std::string payload) override {
     headers.push_back(header);
@@ -32,6 +34,8 @@ class Sent final : public Outbox {
 
   std::vector<Header> headers;
   std::string text;  // The last one.
+  bool is_slow = false;
+  std::vector<std::shared_ptr<const void>> unsent;
 };
 
 // Windows of 8 rows on tables of 100 and 50, then 3 parameters and a sum. The server is the first
@@ -150,10 +154,6 @@ TEST_F(ServiceTablesTest, TheNextGenerationGoesOnFromTheLastStepOrTheOneBefore) 
   EXPECT_EQ(pull(2), (std::vector<float>{-2, -2, -2}));
 }
 
-TEST_F(ServiceTablesTest, WhatMakesNoSenseIsRefusedAndChangesNothing) {
-  start(1);
-  load();
-  make_step(0);
 TEST_F(ServiceTablesTest, ALoadThatWasNotFinishedBeginsAnew) {
   start(1);
   load();
@@ -174,6 +174,10 @@ TEST_F(ServiceTablesTest, ALoadThatWasNotFinishedBeginsAnew) {
   EXPECT_EQ(pull(5), (std::vector<float>{-1, -1, -1}));
 }
 
+TEST_F(ServiceTablesTest, WhatMakesNoSenseIsRefusedAndChangesNothing) {
+  start(1);
+  load();
+  make_step(0);
   RowList others;
   for (std::uint32_t row = 0; others.empty(); ++row) {
     if (!KeyShare{0, 2}.holds(row)) others = {row};
@@ -205,6 +209,29 @@ TEST_F(ServiceTablesTest, ALoadThatWasNotFinishedBeginsAnew) {
   ASSERT_TRUE(sizes.ParseFromString(out.text));
   EXPECT_EQ(sizes.tables(0).rows(), 3U);
   EXPECT_EQ(pull(1, 2), (std::vector<float>{-1, -1, -1}));
+}
+
+TEST_F(ServiceTablesTest, WhoDoesNotReadMayNotAskAgain) {
+  start(1);
+  load();
+  make_step(0);
+  const Header fetch{.kind = Kind::kFetchRecords, .step = 1, .number = 2};
+  const auto pull_of = [&](std::uint64_t table) {
+    return give(1, {.kind = Kind::kPullRows, .slot = 0, .step = 1, .place = table});
+  };
+  out.is_slow = true;
+  ASSERT_TRUE(list(1, 0, rows).ok());
+  EXPECT_TRUE(pull_of(0).ok());
+  EXPECT_TRUE(pull_of(1).ok()) << "another table";
+  EXPECT_TRUE(give(1, fetch).ok());
+  EXPECT_TRUE(give(2, fetch).ok()) << "another worker";
+  const std::size_t sent = out.headers.size();
+  EXPECT_NE(why(pull_of(0)).find("before the last answer was read"), std::string::npos);
+  EXPECT_NE(why(give(1, fetch)).find("before the last answer was read"), std::string::npos);
+  EXPECT_EQ(out.headers.size(), sent);
+  out.unsent.clear();
+  EXPECT_TRUE(pull_of(0).ok());
+  EXPECT_TRUE(give(1, fetch).ok());
 }
 
 TEST_F(ServiceTablesTest, PlansThatCannotBeAreRefused) {

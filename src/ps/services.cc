@@ -78,7 +78,7 @@ Status Services::begin(PeerId peer, const Header& header, std::span<const std::b
 void Services::begin_generation(std::uint64_t generation) {
   for (auto& [slice, service] : services_)
     service->dismiss(Error(Code::kPeerLost, fmt::format("generation {} began", generation)));
-  for (const PeerId reader : readers_) out_.close(reader);
+  for (const auto& [reader, unsent] : readers_) out_.close(reader);
   services_.clear();
   members_.clear();
   readers_.clear();
@@ -88,13 +88,14 @@ void Services::begin_generation(std::uint64_t generation) {
 Status Services::begin_reader(PeerId peer) {
   wire::PsBegun begun;
   shelf_->describe(begun);
-  readers_.insert(peer);
+  readers_[peer] = {};
   out_.send_text(peer, {.kind = Kind::kBegun}, begun.SerializeAsString());
   return {};
 }
 
 Status Services::read(PeerId peer, const Header& header) {
-  if (header.kind == Kind::kFetchRecords) return send_records(out_, *shelf_, peer, header);
+  if (header.kind == Kind::kFetchRecords)
+    return send_records(out_, *shelf_, peer, header, readers_.at(peer));
   if (header.kind != Kind::kFetch) return not_begun();
   return send_state(out_, *shelf_, peer, header);
 }

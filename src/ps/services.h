@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <vector>
 
@@ -43,7 +42,8 @@ class Services {
   std::uint64_t generation_ = 0;
   std::map<int, std::unique_ptr<Service>> services_;  // By slice.
   std::map<PeerId, Service*> members_;
-  std::set<PeerId> readers_;  // They take no part, and only fetch.
+  // They take no part, and only fetch; with the last records that each was sent.
+  std::map<PeerId, Unsent> readers_;
 };
 
 }  // namespace tandem::ps
