@@ -275,6 +275,11 @@ Status Training::take_checkpoint() {
   TANDEM_TRY(take_tables(kept));
   if (kept.ok()) {
     write_checkpoint();
+    // Whoever writes has them, and the disk may need the room then. What ends here is saved, too.
+    if (!checkpoints_end_ && !has_ended()) {
+      tables_.reset();
+      taken_steps_ = -1;
+    }
     return {};
   }
   // As when it cannot be written.
