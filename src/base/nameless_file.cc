@@ -16,6 +16,9 @@ constexpr std::size_t kBufferBytes = std::size_t{1} << 18;
 }  // namespace
 
 Result<NamelessFile> NamelessFile::create(const std::filesystem::path& directory) {
+  Descriptor nameless(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (nameless.is_open()) return NamelessFile(std::move(nameless));
+  // Not every file system can do that: this one has a name for a moment.
   std::string name = (directory / ".unnamed-XXXXXX").string();
   Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
   if (!file.is_open()) return system_error("make a file in " + directory.string(), errno);
