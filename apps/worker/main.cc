@@ -1,5 +1,6 @@
 // tandem-worker: the program that computes. Started by `tandem`; see apps/tandem/.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -92,6 +93,14 @@ Status flush_output() {
   return system_error("write the output", errno == 0 ? ENOSPC : errno);
 }
 
+// Each sparse table takes several files while a checkpoint is made, and each neighbour a socket.
+void allow_many_files() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Computes for tandem; start `tandem` instead.", "tandem-worker");
   app.require_subcommand(1);
@@ -113,6 +122,7 @@ int run(int argc, char** argv) {
 }
 
 int main(int argc, char** argv) {
+  allow_many_files();
   try {
     return run(argc, argv);
   } catch (const std::exception& exception) {
