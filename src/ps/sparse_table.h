@@ -119,7 +119,7 @@ class SparseTable {
   Status take_back();
   bool can_take_back() const { return marked_.has_value(); }
 
-  // The keys of what is not too old, ascending.
+  // The keys of what is not too old, in any order.
   std::vector<std::uint64_t> keys(Records what) const;
   std::size_t record_bytes(Records what) const;
   // Appends the records of these keys. REQUIRES: keys() gave them, and nothing was pushed since.

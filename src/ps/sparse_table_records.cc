@@ -34,7 +34,6 @@ std::vector<std::uint64_t> SparseTable::keys(Records what) const {
   map.for_each([&](const Row& row) {
     if (!is_old(row)) keys.push_back(row.key());
   });
-  std::sort(keys.begin(), keys.end());
   return keys;
 }
 

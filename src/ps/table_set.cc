@@ -147,14 +147,14 @@ Result<TableSet::Fetched> TableSet::fetch(std::uint64_t table, std::uint64_t wha
     return refused(fmt::format("there are none of kind {}", what));
   const auto kind = static_cast<Records>(what);
   if (!ordered_ || ordered_->table != table || ordered_->what != kind)
-    ordered_ = Ordered{table, kind, tables_[table].keys(kind)};
-  const std::span<const std::uint64_t> keys = ordered_->keys;
+    ordered_ = Ordered{table, kind, KeyOrder(tables_[table].keys(kind))};
+  KeyOrder& keys = ordered_->keys;
   if (from > keys.size()) return refused(fmt::format("number {} of {}", from, keys.size()));
   Fetched fetched;
   fetched.all = keys.size();
   const std::size_t most =
       std::max<std::size_t>(1, kRecordBytes / tables_[table].record_bytes(kind));
-  const auto some = keys.subspan(from, std::min(most, keys.size() - from));
+  const auto some = keys.get(from, std::min<std::size_t>(most, keys.size() - from));
   tables_[table].append(kind, some, fetched.records);
   // Who asked for the last has all.
   if (from + some.size() == keys.size()) forget_order();

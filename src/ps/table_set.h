@@ -19,6 +19,7 @@
 
 #include "base/result.h"
 #include "optim/optimizer.h"
+#include "ps/key_order.h"
 #include "ps/sparse_table.h"
 #include "ps/tables.h"
 
@@ -69,7 +70,7 @@ class TableSet {
   }
 
   // Records in the order of their keys, from number `from` on, about as many as a message shall
-  // have, and how many there are in all. The first call for a table sorts its keys.
+  // have, and how many there are in all. The first call for a table gathers its keys.
   // kInvalidArgument when there is no such table or number.
   struct Fetched {
     std::string records;
@@ -86,7 +87,7 @@ class TableSet {
   struct Ordered {
     std::size_t table = 0;
     Records what = Records::kRows;
-    std::vector<std::uint64_t> keys;
+    KeyOrder keys;
   };
 
   const TableSetConfig config_;
