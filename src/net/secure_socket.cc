@@ -262,7 +262,7 @@ Result<SecureSocket> SecureSocket::create(Descriptor socket, Role role,
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   // Inside a host there is no network to spare, and congestion control that paces what is sent, as
-  // BBR does, halves the speed.
+  // BBR does, takes a quarter longer for 32 MiB there and back.
   if (stays_on_host(socket.get()))
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, kUnpaced.data(), kUnpaced.size());
   std::unique_ptr<Session> session;
