@@ -47,34 +47,47 @@ if(TANDEM_SANITIZE)
 endif()
 function(tandem_compile_quickly)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS ${quickly})
+  # Headers that were precompiled for optimised code cannot be read without optimisation.
+  if(TANDEM_SANITIZE)
+    tandem_read_headers(${ARGN})
+  endif()
 endfunction()
 
 # tandem_precompile(TARGET OPTION HEADER...) makes a target with precompiled headers of its own and the usual ones, for
 # other targets that have the same options to reuse.
+set(TANDEM_COMMON_HEADERS fmt/format.h algorithm array chrono filesystem fstream functional map memory optional set span sstream
+  string string_view thread utility variant vector)
 function(tandem_precompile target option)
+  list(TRANSFORM TANDEM_COMMON_HEADERS REPLACE "(.+)" "<\\1>" OUTPUT_VARIABLE usual)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${target}.cc CONTENT "")
   add_library(${target} OBJECT ${CMAKE_BINARY_DIR}/${target}.cc)
   target_compile_options(${target} PRIVATE ${option})
   target_link_libraries(${target} PRIVATE tandem_settings fmt::fmt Threads::Threads)
-  target_precompile_headers(${target} PRIVATE ${ARGN} <fmt/format.h> <algorithm> <array> <chrono> <filesystem>
-    <fstream> <functional> <map> <memory> <optional> <set> <span> <sstream> <string> <string_view> <thread> <utility>
-    <variant> <vector>)
+  target_precompile_headers(${target} PRIVATE ${ARGN} ${usual})
 endfunction()
+# For sources that have other flags, or in which GCC 12, when headers are precompiled, warns of std::string itself.
+function(tandem_read_headers)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+tandem_precompile(tandem_hot_headers "")
 tandem_precompile(tandem_cold_headers ${quickly})
 tandem_precompile(tandem_test_headers -O0 <gtest/gtest.h>)
 target_link_libraries(tandem_test_headers PRIVATE GTest::gtest)
 
-# tandem_library(NAME [COLD] SOURCES a.cc b.cc [LINKS lib...] [PRIVATE_LINKS lib...])
-# makes the static library tandem_NAME from this folder's sources. COLD: nothing in it takes long to run.
+# tandem_library(NAME [COLD] [TORCH] SOURCES a.cc b.cc [LINKS lib...] [PRIVATE_LINKS lib...])
+# makes the static library tandem_NAME from this folder's sources. COLD: nothing in it takes long to run. TORCH: it has libtorch's
+# flags, with which the usual precompiled headers cannot be read.
 function(tandem_library name)
-  cmake_parse_arguments(ARG "COLD" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD;TORCH" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
   if(ARG_COLD)
-    tandem_compile_quickly(${ARG_SOURCES})
+    set_source_files_properties(${ARG_SOURCES} PROPERTIES COMPILE_OPTIONS ${quickly})
   endif()
   add_library(tandem_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(tandem_${name} PUBLIC tandem_settings fmt::fmt ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
   if(ARG_COLD)
     target_precompile_headers(tandem_${name} REUSE_FROM tandem_cold_headers)
+  elseif(NOT ARG_TORCH)
+    target_precompile_headers(tandem_${name} REUSE_FROM tandem_hot_headers)
   endif()
 endfunction()
 

@@ -15,7 +15,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
 LINKED = re.compile(r"\btandem_(\w+)\b")
 # Functions and targets of cmake/TandemBuild.cmake that look like libraries.
-NOT_LIBRARIES = {"compile_quickly", "library", "settings", "test"}
+NOT_LIBRARIES = {"compile_quickly", "library", "read_headers", "settings", "test"}
 # Programs that must start fast, so they may not reach libtorch.
 LIGHT_PROGRAMS = ("apps/tandem",)
 MAX_LINES = 600

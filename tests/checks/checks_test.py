@@ -88,6 +88,12 @@ class HeadersTest(ChecksTest):
     def test_finds_a_header_that_needs_another(self):
         self.assert_finds("does not compile alone", {"src/base/b.h": "#pragma once\nstd::string b();\n"}, "headers", "g++")
 
+    def test_finds_what_precompiled_headers_hide(self):
+        source = {"src/base/b.cc": '#include "base/b.h"\n'}
+        for code, words in (("std::string b();", "uses std::string without <string>"), ("using fmt::print;", "uses fmt::"),
+                            ("std::mdspan b();", "std::mdspan is of no header")):
+            self.assert_finds(words, {**source, "src/base/b.h": f"#pragma once\n{code}  // std::vector\n"}, "headers", "g++")
+
     def test_finds_a_missing_guard(self):
         self.assert_finds("no #pragma once", {"src/base/b.h": "struct B {};\n"}, "headers", "g++")
 
