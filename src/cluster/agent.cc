@@ -94,20 +94,14 @@ class Connection {
     };
     handler.on_down = [this](const Error& why) {
       add({News::Kind::kDown,
-           why.code() == Code::kDenied ? without_secret() : why.message() + "; trying again"});
+           why.message() + (why.code() == Code::kDenied
+                                ? "; stop this node, set that right, and start it again"
+                                : "; trying again")});
     };
     TANDEM_ASSIGN(link_, net::Link::create(*loop_, config_.master, config_.security, config_.limits,
                                            std::move(handler)));
     thread_ = std::thread([this] { loop_->run(); });
     return {};
-  }
-
-  std::string without_secret() const {
-    return fmt::format(
-        "{}; stop this node, copy ~/.config/tandem/secret of the master's machine to the same "
-        "place here, or name the file with --secret, and start it again",
-        config_.security.secret ? "the master does not accept this node's secret"
-                                : "this node has no secret of the cluster");
   }
 
   void add(News news) {
@@ -276,7 +270,7 @@ class Agent final : public NodeListener {
     request.limits.start = milliseconds(start.start_ms());
     request.limits.silence = milliseconds(start.silence_ms());
     if (is_server(start.worker())) {
-      Command command = server_command(request, "");
+      Command command = server_command(request, start.serve_at());
       command.environment.push_back("TANDEM_TOKEN=" + start.token());
       config_.log(fmt::format("starts {} of {}", server_name(server_of(start.worker())),
                               start.run_directory()));

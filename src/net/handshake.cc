@@ -16,7 +16,7 @@ void Handshake::start(std::chrono::milliseconds patience, Done done) {
   deadline_ = loop_.after(patience, [this, patience] {
     fail(Error(Code::kTimeout,
                fmt::format("the handshake did not end within {} ms; the peer {}", patience.count(),
-                           silent_ ? "said nothing" : "stopped in the middle")));
+                           silent() ? "said nothing" : "stopped in the middle")));
   });
   auto greeter = Greeter::create(role_, secret_);
   if (!greeter.ok()) {

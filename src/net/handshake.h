@@ -36,7 +36,7 @@ class Handshake : public std::enable_shared_from_this<Handshake> {
   void cancel();
 
   // Whether not a byte came so far.
-  bool silent() const { return silent_; }
+  bool silent() const { return silent_ && !stream_->has_heard(); }
   Loop::Clock::time_point began() const { return began_; }
   const std::shared_ptr<Stream>& stream() const { return stream_; }
 

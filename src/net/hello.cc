@@ -75,8 +75,9 @@ Error refusal_told(Reason reason) {
   switch (reason) {
     case Reason::kWrongSecret:
       return Error(Code::kDenied,
-                   "the peer says that this side's cluster secret is not its own; copy the secret "
-                   "file of the cluster to this host");
+                   "the peer says that this side does not have the cluster's secret; copy the "
+                   "master's (~/.config/tandem/secret, or what its --secret names) to the same "
+                   "place here, or name the file with --secret");
     case Reason::kOtherVersion:
       return Error(Code::kVersionMismatch,
                    fmt::format("the peer does not speak version {} of the protocol; use binaries "
@@ -86,8 +87,8 @@ Error refusal_told(Reason reason) {
       return Error(Code::kPeerLost, "the peer is too busy with others who try to connect");
     case Reason::kOnlyTls:
       return Error(Code::kDenied,
-                   "the peer uses TLS and this side does not; give the nodes of a cluster "
-                   "certificates (--tls-cert, --tls-key, --tls-ca), all or none of them");
+                   "the peer uses TLS and this side does not; give this side a certificate too "
+                   "(--tls-cert, --tls-key, --tls-ca)");
     case Reason::kNone:
       break;
   }

@@ -98,7 +98,7 @@ class Listener::State : public std::enable_shared_from_this<Listener::State> {
     socket_.close();
   }
 
-  std::uint16_t port() const { return local_.port; }
+  const Endpoint& local() const { return local_; }
   std::size_t waiting() const { return waiting_.size(); }
 
  private:
@@ -203,8 +203,11 @@ Listener::~Listener() {
   state_->stop();
 }
 
+const std::string& Listener::host() const {
+  return state_->local().host;
+}
 std::uint16_t Listener::port() const {
-  return state_->port();
+  return state_->local().port;
 }
 std::size_t Listener::waiting() const {
   return state_->waiting();

@@ -38,6 +38,8 @@ class Listener {
                                                   Handler handler);
   ~Listener();
 
+  // Where it listens, as numbers: "127.0.0.1".
+  const std::string& host() const;
   std::uint16_t port() const;
 
   // Connections whose handshake is under way.

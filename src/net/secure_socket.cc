@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "net/address.h"
+#include "net/opening.h"
 
 namespace tandem::net {
 namespace {
@@ -33,11 +34,6 @@ constexpr std::size_t kBatchBytes = 4 * kRecordBytes;
 constexpr std::uint64_t kKeyBytes = std::uint64_t{64} << 20;
 // Every Linux has it.
 constexpr std::string_view kUnpaced = "reno";
-
-// How a greeting in the clear and a handshake of TLS begin.
-constexpr char kHelloByte = 'T', kTlsByte = 0x16;
-// A fatal alert of TLS: protocol_version. So who speaks TLS understands that nobody else does.
-constexpr std::string_view kNoTls("\x15\x03\x03\x00\x02\x02\x46", 7);
 
 Error lost(int error) {
   return Error(Code::kPeerLost, std::strerror(error));
@@ -223,14 +219,10 @@ class SecureSocket::Session {
   // Why OpenSSL's last call failed.
   Error explain() {
     if (end_) return *end_;
-    const unsigned long error = ERR_peek_error();
-    std::string text = tls_failure();
-    if (error == 0) text = "the peer ended it";
-    if (ERR_GET_REASON(error) == SSL_R_CERTIFICATE_VERIFY_FAILED)
-      text +=
-          fmt::format(" ({})", X509_verify_cert_error_string(SSL_get_verify_result(ssl_.get())));
-    if (ERR_GET_REASON(error) == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION)
-      text = "the peer does not use it, or not version 1.3";
+    // The first is the cause, what follows is who passed it on.
+    const unsigned long error = ERR_get_error();
+    ERR_clear_error();
+    std::string text = error == 0 ? "the peer ended it" : explain_tls(error, ssl_.get());
     // From a peer that has proved itself, this means that somebody between has changed bytes, or
     // that the peer says so.
     if (trusted_) return Error(Code::kPeerLost, fmt::format("TLS failed: {}", text));
@@ -278,35 +270,19 @@ SecureSocket::SecureSocket(SecureSocket&&) noexcept = default;
 SecureSocket& SecureSocket::operator=(SecureSocket&&) noexcept = default;
 SecureSocket::~SecureSocket() = default;
 
+bool SecureSocket::has_heard() const {
+  char first = 0;
+  return heard_ || ::recv(socket_.get(), &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 Result<bool> SecureSocket::agree() {
   if (role_ == Role::kListens && !heard_) {
-    char first = 0;
-    const ssize_t got = ::recv(socket_.get(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (got < 0 && is_not_now(errno)) return false;
-    if (got < 0) return lost(errno);
-    if (got == 0) return closed();
-    TANDEM_TRY(expect_same(first));
-    heard_ = true;
+    TANDEM_ASSIGN(heard_,
+                  look_at_opening(socket_.get(), session_ ? Language::kTls : Language::kClear));
+    if (!heard_) return false;
   }
   if (!session_) return true;
   return session_->agree();
-}
-
-// Who begins otherwise than this side would is told in its own language.
-Status SecureSocket::expect_same(char first) const {
-  const auto say = [&](std::string_view word) {
-    (void)::send(socket_.get(), word.data(), word.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  };
-  if (session_ && first == kHelloByte) {
-    const HelloBytes answer = encode(Answer{Reason::kOnlyTls, {}});
-    say({answer.data(), answer.size()});
-    return refusal_found(Reason::kOnlyTls, 0);
-  }
-  if (!session_ && first == kTlsByte) {
-    say(kNoTls);
-    return Error(Code::kDenied, "the peer wants TLS, and this side has no certificate");
-  }
-  return {};
 }
 
 Result<std::size_t> SecureSocket::send(std::span<iovec> parts) {

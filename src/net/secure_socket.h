@@ -29,6 +29,8 @@ class SecureSocket {
   ~SecureSocket();
 
   int fd() const { return socket_.get(); }
+  // Of who listens: whether the peer has sent anything, taken or not.
+  bool has_heard() const;
 
   // Agrees with the peer on TLS, or that there is none; this comes before all else. Whether that is
   // done; else poll() for what is awaited and call it again. kDenied when only one of the two has
@@ -53,7 +55,6 @@ class SecureSocket {
   class Session;
 
   SecureSocket(Descriptor socket, Role role, std::unique_ptr<Session> session);
-  Status expect_same(char first) const;
 
   Descriptor socket_;
   Role role_;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "net/address.h"
+#include "net/opening.h"
 
 namespace tandem::net {
 
@@ -23,14 +24,6 @@ using TlsSocket = asio::ssl::stream<Socket>;
 
 // TLS decrypts no more than this at once.
 constexpr std::size_t kTlsRecordBytes = std::size_t{16} << 10;
-
-Error translate(std::string_view doing, const asio::error_code& error) {
-  if (error == asio::error::eof || error == asio::ssl::error::stream_truncated)
-    return Error(Code::kPeerLost, fmt::format("{}: the peer closed the connection", doing));
-  if (error.category() == asio::error::get_system_category())
-    return system_error(doing, error.value());
-  return Error(Code::kDenied, fmt::format("{}: {}", doing, error.message()));
-}
 
 template <typename AnySocket>
 class AsioStream final : public Stream, public std::enable_shared_from_this<AsioStream<AnySocket>> {
@@ -52,29 +45,25 @@ class AsioStream final : public Stream, public std::enable_shared_from_this<Asio
   }
 
   void open(Opened done) override {
-    if constexpr (kTls) {
-      socket_.async_handshake(
-          role_ == Role::kConnects ? TlsSocket::client : TlsSocket::server,
-          [self = this->shared_from_this(), done = std::move(done)](const asio::error_code& error) {
-            if (self->closed_) return;
-            done(error ? Status(translate("agree on TLS", error)) : Status());
-          });
-    } else {
-      loop_.post([self = this->shared_from_this(), done = std::move(done)] {
-        if (self->closed_) return;
-        done(self->broken_ ? Status(translate("use a connection", self->broken_)) : Status());
-      });
-    }
+    loop_.post([self = this->shared_from_this(), done = std::move(done)] {
+      if (self->closed_) return;
+      if (self->broken_) return done(self->translate("use a connection", self->broken_));
+      self->role_ == Role::kListens ? self->await_opening(done) : self->agree(done);
+    });
   }
+
+  bool has_heard() const override { return heard_; }
 
   void read(std::size_t most, Read done) override {
     if constexpr (kTls) {
+      reading_ = true;
       buffer_.resize(std::max(buffer_.size(), std::min(most, kTlsRecordBytes)));
       socket_.async_read_some(asio::buffer(buffer_.data(), std::min(most, buffer_.size())),
                               [self = this->shared_from_this(), done = std::move(done)](
                                   const asio::error_code& error, std::size_t size) {
                                 if (self->closed_) return;
-                                if (error) return done(translate("receive", error));
+                                self->reading_ = false;
+                                if (error) return done(self->translate("receive", error));
                                 done(std::string_view(self->buffer_.data(), size));
                               });
     } else {
@@ -93,7 +82,7 @@ class AsioStream final : public Stream, public std::enable_shared_from_this<Asio
             error == asio::error::interrupted) {
           return self->read(most, done);
         }
-        if (error) return done(translate("receive", error));
+        if (error) return done(self->translate("receive", error));
         done(std::string_view(into.data(), size));
       });
     }
@@ -109,7 +98,7 @@ class AsioStream final : public Stream, public std::enable_shared_from_this<Asio
     socket_.async_write_some(gather_, [self = this->shared_from_this(), done = std::move(done)](
                                           const asio::error_code& error, std::size_t size) {
       if (self->closed_) return;
-      if (error) return done(translate("send", error));
+      if (error) return done(self->failed_to_write(error));
       done(size);
     });
   }
@@ -137,6 +126,60 @@ class AsioStream final : public Stream, public std::enable_shared_from_this<Asio
   const std::string& peer() const override { return peer_; }
 
  private:
+  void await_opening(const Opened& done) {
+    lowest().async_wait(
+        Socket::wait_read, [self = this->shared_from_this(), done](const asio::error_code& error) {
+          if (self->closed_) return;
+          if (error) return done(self->translate("receive", error));
+          const auto begun = look_at_opening(self->lowest().native_handle(),
+                                             kTls ? Language::kTls : Language::kClear);
+          if (!begun.ok()) return done(begun.error());
+          self->heard_ = *begun;
+          *begun ? self->agree(done) : self->await_opening(done);
+        });
+  }
+
+  void agree(const Opened& done) {
+    if constexpr (kTls) {
+      socket_.async_handshake(
+          role_ == Role::kConnects ? TlsSocket::client : TlsSocket::server,
+          [self = this->shared_from_this(), done](const asio::error_code& error) {
+            if (self->closed_) return;
+            done(error ? Status(self->translate("agree on TLS", error)) : Status());
+          });
+    } else {
+      done({});
+    }
+  }
+
+  Error translate(std::string_view doing, const asio::error_code& error) {
+    if (error == asio::error::eof || error == asio::ssl::error::stream_truncated)
+      return Error(Code::kPeerLost, fmt::format("{}: the peer closed the connection", doing));
+    if (error.category() == asio::error::get_system_category())
+      return system_error(doing, error.value());
+    std::string text = error.message();
+    if constexpr (kTls) {
+      if (error.category() == asio::error::get_ssl_category()) {
+        // Asio keeps OpenSSL's number in an int.
+        const auto number = static_cast<unsigned long>(static_cast<unsigned>(error.value()));
+        text = explain_tls(number, socket_.native_handle());
+      }
+    }
+    return Error(Code::kDenied, fmt::format("{}: {}", doing, text));
+  }
+
+  // Why writing failed. A peer that takes nothing any more may have said why: that our certificate
+  // is not accepted comes after this side's part of TLS's handshake.
+  Error failed_to_write(const asio::error_code& error) {
+    if constexpr (kTls) {
+      char byte = 0;
+      asio::error_code heard;
+      if (!reading_) socket_.read_some(asio::buffer(&byte, 1), heard);
+      if (heard.category() == asio::error::get_ssl_category()) return translate("send", heard);
+    }
+    return translate("send", error);
+  }
+
   AnySocket make_socket(Loop& loop) {
     if constexpr (kTls) {
       return AnySocket(loop.context(), tls_->begin());
@@ -160,7 +203,10 @@ class AsioStream final : public Stream, public std::enable_shared_from_this<Asio
   std::string peer_;
   asio::error_code broken_;  // What went wrong when the socket was taken over.
   bool closed_ = false;
-  std::string buffer_;  // For TLS only.
+  // For TLS only.
+  bool reading_ = false;
+  bool heard_ = false;
+  std::string buffer_;
   std::array<asio::const_buffer, 16> gather_;
 };
 

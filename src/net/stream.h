@@ -26,8 +26,12 @@ class Stream {
 
   virtual ~Stream() = default;
 
-  // Runs TLS's own handshake, where there is TLS. Comes before anything else.
+  // Runs TLS's own handshake, where there is TLS; who listens waits for the peer to begin. kDenied
+  // when only one of the two has TLS, or when either does not accept the other's certificate; both
+  // get to know why. Comes before anything else.
   virtual void open(Opened done) = 0;
+  // Whether the peer has sent anything, if only TLS's first bytes; where it is known.
+  virtual bool has_heard() const = 0;
 
   // Gives between 1 and `most` bytes as soon as there are any, valid during the call; kPeerLost at
   // the stream's end. REQUIRES: no read is under way.

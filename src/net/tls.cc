@@ -21,13 +21,50 @@ ssl_st* Tls::begin() const {
   return made;
 }
 
+namespace {
+
+std::string text_of(unsigned long error) {
+  if (ERR_SYSTEM_ERROR(error)) return std::strerror(ERR_GET_REASON(error));
+  const char* const reason = ERR_reason_error_string(error);
+  return reason != nullptr ? reason : fmt::format("error {:x}", error);
+}
+
+}  // namespace
+
+std::string explain_tls(unsigned long error, const ssl_st* connection) {
+  switch (ERR_SYSTEM_ERROR(error) ? 0 : ERR_GET_REASON(error)) {
+    case SSL_R_CERTIFICATE_VERIFY_FAILED:
+      return fmt::format(
+          "the peer's certificate is not accepted here: {}; this side's --tls-ca must name the "
+          "authority that signed it",
+          X509_verify_cert_error_string(SSL_get_verify_result(connection)));
+    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+      return "the peer has no certificate; give it --tls-cert, --tls-key and --tls-ca";
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+    case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+      return fmt::format(
+          "the peer does not accept this side's certificate ({}); --tls-cert must name one that is "
+          "valid and signed by the authority of the peer's --tls-ca",
+          text_of(error));
+    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
+      return "the peer does not use it, or not version 1.3; give the machines of a cluster "
+             "certificates (--tls-cert, --tls-key, --tls-ca), all or none of them";
+    default:
+      return text_of(error);
+  }
+}
+
 std::string tls_failure() {
   // The first is the cause, what follows is who passed it on.
   const unsigned long error = ERR_get_error();
   ERR_clear_error();
-  if (ERR_SYSTEM_ERROR(error)) return std::strerror(ERR_GET_REASON(error));
-  const char* const reason = ERR_reason_error_string(error);
-  return reason != nullptr ? reason : fmt::format("error {:x}", error);
+  return text_of(error);
 }
 
 Result<std::shared_ptr<Tls>> load_tls(const TlsFiles& files) {

@@ -34,6 +34,9 @@ class Tls {
 // cannot be used.
 Result<std::shared_ptr<Tls>> load_tls(const TlsFiles& files);
 
+// What OpenSSL's error means between two that speak TLS, and what to do about it.
+std::string explain_tls(unsigned long error, const ssl_st* connection);
+
 // Why OpenSSL's last call on this thread failed.
 std::string tls_failure();
 
