@@ -52,9 +52,9 @@ Result<std::vector<cluster::Command>> commands_for(const BenchAllReduceOptions& 
 Result<std::vector<Json>> measure(const BenchAllReduceOptions& options, const std::string& engine,
                                   const std::string& order, cluster::SignalQueue& signals,
                                   const Surroundings& around) {
-  job::Cluster shape;
-  shape.workers = options.ranks;
-  shape.engine = engine == "mpi" ? "shm" : engine;
+  job::Job shape;
+  shape.cluster.workers = options.ranks;
+  shape.cluster.engine = engine == "mpi" ? "shm" : engine;
   TANDEM_ASSIGN(const cluster::Meeting meeting, cluster::Meeting::create(shape, std::nullopt));
   TANDEM_ASSIGN(const std::vector<cluster::Command> commands,
                 commands_for(options, engine, order, &meeting, around));

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "cluster/meeting.h"
 #include "cluster/run_workers.h"
+#include "job_source.h"
 
 namespace tandem::cli {
 namespace {
@@ -138,6 +139,17 @@ Result<int> verdict(std::span<const cluster::WorkerEnd> ends, std::span<const st
   return 0;
 }
 
+// What the ranks would refuse is refused before they are started. Where the file cannot be read
+// here, the hosts may still have it.
+Status check_job(const TrainOptions& options, std::int64_t ranks) {
+  std::error_code error;
+  if (!std::filesystem::exists(options.job, error)) return {};
+  std::vector<std::string> overrides = options.overrides;
+  overrides.push_back(fmt::format("cluster.workers={}", ranks));
+  TANDEM_ASSIGN(const LoadedJob loaded, load_job(options.job, overrides));
+  return cluster::Meeting::check(loaded.parsed.job, collective::JoinOptions{});
+}
+
 }  // namespace
 
 Result<std::vector<Host>> parse_hosts(std::string_view text, const std::string& file) {
@@ -214,6 +226,9 @@ Result<int> train_on_hosts(const TrainOptions& options, const Surroundings& arou
   }
   TANDEM_ASSIGN(const std::string text, read_file(options.hosts, kMostFileBytes));
   TANDEM_ASSIGN(const std::vector<Host> hosts, parse_hosts(text, options.hosts));
+  std::int64_t size = 0;
+  for (const Host& host : hosts) size += host.slots;
+  TANDEM_TRY(check_job(options, size));
   TANDEM_ASSIGN(const std::string token, cluster::random_token());
   const auto port = static_cast<std::uint16_t>(kFirstPort + ::getpid() % kPorts);
   const std::string program = (around.program_directory / "tandem").string();

@@ -132,7 +132,7 @@ Result<int> run_job(const TrainOptions& options, const Surroundings& around) {
     print_out(text);
     return 0;
   }
-  TANDEM_TRY(cluster::Meeting::check(loaded.parsed.job.cluster, place));
+  TANDEM_TRY(cluster::Meeting::check(loaded.parsed.job, place));
   cluster::RunRequest request;
   request.parsed = std::move(loaded.parsed);
   request.job_text = text;

@@ -2,28 +2,22 @@
 
 #include <fmt/format.h>
 
-#include <deque>
 #include <map>
 #include <utility>
 
 #include "base/file.h"
-#include "cluster/checkpoint_search.h"
 #include "cluster/journal.h"
-#include "cluster/master_job.h"
+#include "cluster/master_actions.h"
+#include "cluster/master_nodes.h"
+#include "cluster/master_state.h"
 #include "cluster/master_views.h"
-#include "cluster/node_kernels.h"
 #include "cluster/orders.h"
-#include "cluster/outcome.h"
-#include "cluster/peers.h"
-#include "cluster/remote.h"
-#include "cluster/words.h"
 #include "cluster/worker_news.h"
 
 namespace tandem::cluster {
 namespace {
 
 using Json = nlohmann::json;
-using std::chrono::milliseconds;
 
 TimePoint now() {
   return std::chrono::steady_clock::now();
@@ -33,57 +27,51 @@ TimePoint now() {
 
 class Master::Impl {
  public:
-  Impl(net::Loop& loop, MasterConfig config) : loop_(loop), config_(std::move(config)) {}
+  Impl(net::Loop& loop, MasterConfig config) : state_(loop, std::move(config)) {}
+  // What they tell goes to members that are gone before them.
+  ~Impl() { state_.peers.reset(); }
 
   Status begin() {
-    TANDEM_TRY(tandem::create_directories(config_.runs));
-    TANDEM_ASSIGN(lock_, lock_journal(config_.runs));
-    TANDEM_ASSIGN(const std::vector<Accepted> accepted, read_accepted(config_.runs));
-    Peers::Handler handler;
-    handler.on_node = [this](NodeId node, const wire::NodeHello& hello) { node_up(node, hello); };
-    handler.on_message = [this](NodeId node, const wire::NodeMessage& message) {
-      heard(node, message);
-    };
-    handler.on_lost = [this](NodeId node, const std::string& name, const Error& why) {
-      node_lost(node, name, why);
-    };
-    handler.log = config_.log;
-    TANDEM_ASSIGN(peers_, Peers::create(loop_, config_.listen, config_.security, config_.net_limits,
-                                        config_.version, std::move(handler)));
+    TANDEM_TRY(tandem::create_directories(state_.config.runs));
+    TANDEM_ASSIGN(lock_, lock_journal(state_.config.runs));
+    TANDEM_ASSIGN(const std::vector<Accepted> accepted, read_accepted(state_.config.runs));
+    const MasterConfig& config = state_.config;
+    TANDEM_ASSIGN(state_.peers, Peers::create(state_.loop, config.listen, config.security,
+                                              config.net_limits, config.version, nodes_.handler()));
     for (const Accepted& each : accepted) take_up(each);
     return {};
   }
 
-  std::uint16_t port() const { return peers_->port(); }
+  std::uint16_t port() const { return state_.peers->port(); }
 
   Result<Json> submit(JobSubmission submission) {
     TANDEM_ASSIGN(Accepted accepted,
-                  accept(config_.runs, submission.parsed.job.name, submission.job_text,
+                  accept(state_.config.runs, submission.parsed.job.name, submission.job_text,
                          submission.base_directory, submission.priority));
     TANDEM_ASSIGN(RunDirectory directory, RunDirectory::open(accepted.directory));
     MasterJob& job = add(request_of(std::move(submission.parsed), std::move(submission.job_text),
                                     submission.base_directory),
                          std::move(directory), std::move(accepted));
     const std::int64_t workers = job.request().parsed.job.cluster.workers;
-    config_.publish({{"job", job.name()},
-                     {"kind", "accepted"},
-                     {"detail", fmt::format("{} workers", workers)}});
+    state_.config.publish({{"job", job.name()},
+                           {"kind", "accepted"},
+                           {"detail", fmt::format("{} workers", workers)}});
     queue(job);
-    return job.to_json(coordinator_);
+    return job.to_json(state_.coordinator);
   }
 
   Result<Json> cancel(const std::string& id) {
     TANDEM_ASSIGN(MasterJob * job, find_unended(id));
     if (job->is_checking()) {
-      search_.forget(job->id());
+      state_.search.forget(job->id());
       job->end_check(std::nullopt);
     } else {
       // Whatever becomes of this master, the next one does not take it up again.
       const Status noted = job->note_cancel();
-      if (!noted.ok()) config_.log(noted.error().message());
-      apply(coordinator_.cancel(job->id(), now()));
+      if (!noted.ok()) state_.config.log(noted.error().message());
+      actions_.apply(state_.coordinator.cancel(job->id(), now()));
     }
-    return job->to_json(coordinator_);
+    return job->to_json(state_.coordinator);
   }
 
   Result<Json> resize(const std::string& id, const Resizing& wanted) {
@@ -96,11 +84,13 @@ class Master::Impl {
     accepted_[job->id()] = std::move(accepted);
     if (wanted.workers) {
       job->set_asked(*wanted.workers);
-      apply(coordinator_.resize(job->id(), static_cast<int>(*wanted.workers), now()));
+      actions_.apply(
+          state_.coordinator.resize(job->id(), static_cast<int>(*wanted.workers), now()));
     }
     if (wanted.servers)
-      apply(coordinator_.resize_servers(job->id(), static_cast<int>(*wanted.servers), now()));
-    return job->to_json(coordinator_);
+      actions_.apply(
+          state_.coordinator.resize_servers(job->id(), static_cast<int>(*wanted.servers), now()));
+    return job->to_json(state_.coordinator);
   }
 
   void resume(const std::string& id, std::optional<std::int64_t> step, const Answer& answer) {
@@ -116,40 +106,40 @@ class Master::Impl {
 
   Json jobs() const {
     Json list = Json::array();
-    for (const auto& [id, job] : jobs_) list.push_back(job->to_json(coordinator_));
+    for (const auto& [id, job] : state_.jobs) list.push_back(job->to_json(state_.coordinator));
     return {{"jobs", std::move(list)}};
   }
   Result<Json> job(const std::string& id) const {
     TANDEM_ASSIGN(const MasterJob* job, find(id));
-    return job->to_json(coordinator_);
+    return job->to_json(state_.coordinator);
   }
   Result<MasterJob*> find(const std::string& id) const {
-    for (const auto& [number, job] : jobs_) {
+    for (const auto& [number, job] : state_.jobs) {
       if (job->name() == id) return job.get();
     }
     return Error(Code::kNotFound,
                  fmt::format("there is no job `{}`; `tandem jobs` lists them", id));
   }
 
-  Json nodes() const { return nodes_json(*peers_, coordinator_); }
+  Json nodes() const { return nodes_json(*state_.peers, state_.coordinator); }
   std::string prometheus() const {
-    ClusterFacts facts = facts_of(*peers_, coordinator_, jobs_);
-    facts.workers_lost = workers_lost_;
+    ClusterFacts facts = facts_of(*state_.peers, state_.coordinator, state_.jobs);
+    facts.workers_lost = state_.workers_lost;
     return to_prometheus(facts);
   }
 
   void shut_down(std::function<void()> done) {
-    shutting_down_ = true;
+    state_.shutting_down = true;
     done_ = std::move(done);
-    for (const auto& [id, job] : jobs_) {
-      for (const int worker : coordinator_.workers_of(id)) {
-        if (const auto node = coordinator_.node_of(id, worker))
-          peers_->send(*node, order_to_end(id, worker, Order::kTerminate));
+    for (const auto& [id, job] : state_.jobs) {
+      for (const int worker : state_.coordinator.workers_of(id)) {
+        if (const auto node = state_.coordinator.node_of(id, worker))
+          state_.peers->send(*node, order_to_end(id, worker, Order::kTerminate));
       }
     }
     // Nodes end workers that fall silent, and are lost themselves when they do.
-    const auto patience = config_.worker_limits.saving + config_.worker_limits.grace;
-    give_up_ = loop_.after(patience, [this] { end_shut_down(); });
+    const auto patience = state_.config.worker_limits.saving + state_.config.worker_limits.grace;
+    give_up_ = state_.loop.after(patience, [this] { end_shut_down(); });
     look_whether_done();
   }
 
@@ -166,18 +156,18 @@ class Master::Impl {
     request.parsed = std::move(parsed);
     request.job_text = std::move(text);
     request.base_directory = std::move(base);
-    request.limits = config_.worker_limits;
-    request.version = config_.version;
+    request.limits = state_.config.worker_limits;
+    request.version = state_.config.version;
     return request;
   }
 
   MasterJob& add(RunRequest request, RunDirectory directory, Accepted accepted) {
     const JobId id = next_job_++;
     auto job = std::make_unique<MasterJob>(id, std::move(request), std::move(directory),
-                                           accepted.priority, config_.publish);
+                                           accepted.priority, state_.config.publish);
     if (accepted.workers) job->set_asked(*accepted.workers);
     accepted_[id] = std::move(accepted);
-    return *(jobs_[id] = std::move(job));
+    return *(state_.jobs[id] = std::move(job));
   }
 
   void queue(MasterJob& job) {
@@ -186,37 +176,37 @@ class Master::Impl {
       plan.team.wanted = plan.most = static_cast<int>(*resized);
     if (const auto& resized = accepted_.at(job.id()).servers)
       plan.team.servers = static_cast<int>(*resized);
-    apply(coordinator_.submit(job.id(), plan, now()));
+    actions_.apply(state_.coordinator.submit(job.id(), plan, now()));
   }
 
   // A job of an earlier master.
   void take_up(const Accepted& accepted) {
     auto directory = RunDirectory::open(accepted.directory);
-    if (!directory.ok()) return config_.log(directory.error().message());
+    if (!directory.ok()) return state_.config.log(directory.error().message());
     const auto text = read_file(directory->job(), job::kMostFileBytes);
-    if (!text.ok()) return config_.log(text.error().message());
+    if (!text.ok()) return state_.config.log(text.error().message());
     auto parsed = job::parse_located(*text, directory->job().string(), {});
-    if (!parsed.ok()) return config_.log(parsed.error().message());
+    if (!parsed.ok()) return state_.config.log(parsed.error().message());
     MasterJob& job =
         add(request_of(std::move(*parsed), *text, accepted.base_directory), *directory, accepted);
     if (!accepted.status.empty())
       return job.end_as(end_named(accepted.status), accepted.reason, accepted.progress);
     check(job, newest_or_start, [this, name = job.name()](const Result<Json>& taken) {
-      if (!taken.ok()) config_.log(fmt::format("{}: {}", name, taken.error().message()));
+      if (!taken.ok()) state_.config.log(fmt::format("{}: {}", name, taken.error().message()));
     });
   }
 
   // Looks for the checkpoint from which the job shall go on, and queues it.
   void check(MasterJob& job, CheckpointSearch::Look look, Answer answer) {
     job.check();
-    search_.begin(job.id(), job.directory(), std::move(look),
-                  [this, &job, answer = std::move(answer)](const Result<ResumePoint>& point) {
-                    answer(end_check(job, point));
-                  });
+    state_.search.begin(job.id(), job.directory(), std::move(look),
+                        [this, &job, answer = std::move(answer)](const Result<ResumePoint>& point) {
+                          answer(end_check(job, point));
+                        });
   }
 
   Result<Json> end_check(MasterJob& job, const Result<ResumePoint>& point) {
-    if (shutting_down_) return Error(Code::kCancelled, "the master is ending");
+    if (state_.shutting_down) return Error(Code::kCancelled, "the master is ending");
     if (!point.ok() && point.error().code() == Code::kCancelled) return point.error();
     Status status = point.ok() ? Status() : Status(point.error());
     if (status.ok() && job.had_ended()) status = job.go_back(*point);
@@ -224,220 +214,16 @@ class Master::Impl {
       job.end_check(status.error());
       return status.error();
     }
-    config_.log(fmt::format("takes up {} again, after step {}", job.name(), point->step));
+    state_.config.log(fmt::format("takes up {} again, after step {}", job.name(), point->step));
     job.queue_again(*point);
     queue(job);
-    return job.to_json(coordinator_);
-  }
-
-  void node_up(NodeId node, const wire::NodeHello& hello) {
-    for (const auto& [id, job] : jobs_) {
-      const Kernels& kernels = job->request().kernels;
-      if (job->state() != JobState::kRunning || can_run(hello, kernels)) continue;
-      return peers_->refuse(
-          node, Error(Code::kInvalidArgument,
-                      fmt::format("its processor lacks {}, which {} uses; it can join when that "
-                                  "has ended",
-                                  kernels.aten, job->name())));
-    }
-    config_.log(fmt::format("node {} joined with {} slots", hello.name(), hello.slots()));
-    config_.publish({{"kind", "node_joined"}, {"node", hello.name()}, {"slots", hello.slots()}});
-    apply(coordinator_.node_up(node, hello.slots(), now()));
-  }
-
-  void node_lost(NodeId node, const std::string& name, const Error& why) {
-    config_.log(fmt::format("node {} is lost: {}", name, why.message()));
-    config_.publish({{"kind", "node_lost"}, {"node", name}, {"detail", why.message()}});
-    for (const auto& [id, job] : jobs_) {
-      for (const int worker : coordinator_.workers_of(id)) {
-        if (job->state() != JobState::kRunning || coordinator_.node_of(id, worker) != node)
-          continue;
-        job->run().forget(worker);
-        if (coordinator_.team(id)->wants(worker)) ++workers_lost_;
-      }
-    }
-    apply(coordinator_.node_down(
-        node, fmt::format("was lost with its node {}: {}", name, why.message()), now()));
-    look_whether_done();
-  }
-
-  // The job of a worker that really runs on this node.
-  MasterJob* job_of(NodeId node, JobId id, int worker) const {
-    if (coordinator_.node_of(id, worker) != node) return nullptr;
-    const auto found = jobs_.find(id);
-    return found == jobs_.end() || found->second->state() != JobState::kRunning
-               ? nullptr
-               : found->second.get();
-  }
-
-  void heard(NodeId node, const wire::NodeMessage& message) {
-    if (message.has_said()) {
-      const wire::WorkerSaid& said = message.said();
-      MasterJob* job = job_of(node, said.job(), said.worker());
-      if (job == nullptr) return;
-      const auto words = parse_worker_message(said.message());
-      if (!words.ok()) return peers_->refuse(node, words.error());
-      if (is_server(said.worker())) {
-        job->run().serving(server_of(said.worker()), peers_->host_of(node),
-                           words->serving().port());
-      } else {
-        job->run().message(said.worker(), *words);
-      }
-      if (words->event().kind() == "checkpoint_failed")
-        config_.log(fmt::format("{}: no checkpoint: {}", job->name(), words->event().detail()));
-      auto actions = tell(coordinator_, said.job(), said.worker(), *words, now());
-      if (!actions.ok()) return peers_->refuse(node, actions.error());
-      apply(std::move(*actions));
-    } else if (message.has_line()) {
-      const wire::WorkerLine& line = message.line();
-      MasterJob* job = job_of(node, line.job(), line.worker());
-      if (job == nullptr) return;
-      if (is_server(line.worker()))
-        return job->run().server_line(server_of(line.worker()), line.text());
-      const Stream stream = line.errors() ? Stream::kErrors : Stream::kOutput;
-      job->run().line(line.worker(), stream, line.text());
-    } else if (message.has_ended()) {
-      const wire::WorkerEnded& ended = message.ended();
-      MasterJob* job = job_of(node, ended.job(), ended.worker());
-      if (job == nullptr) return;
-      const auto end = from_wire(ended);
-      if (!end.ok()) return peers_->refuse(node, end.error());
-      if (is_server(ended.worker())) {
-        return apply(coordinator_.server_ended(ended.job(), server_of(ended.worker()),
-                                               describe_server_end(*end), now()));
-      }
-      const Team* team = coordinator_.team(ended.job());
-      const bool was_wanted = team != nullptr && team->wants(ended.worker());
-      const Ending ending = job->run().ended(ended.worker(), *end, team);
-      if (was_wanted && ending.kind == Ending::Kind::kLost) ++workers_lost_;
-      apply(coordinator_.ended(ended.job(), ended.worker(), ending, now()));
-      look_whether_done();
-    }
-  }
-
-  // A job whose files cannot be written ends.
-  void keep(MasterJob& job, Status status) {
-    if (status.ok() || job.state() != JobState::kRunning) return;
-    config_.log(fmt::format("{}: {}", job.name(), status.error().message()));
-    const JobId id = job.id();
-    broken_.emplace(id, std::move(status).error());
-    apply(coordinator_.cancel(id, now()));
-    apply(coordinator_.cancel(id, now()));
-  }
-
-  void apply(JobActions actions) {
-    for (JobAction& action : actions) todo_.push_back(std::move(action));
-    if (applying_) return;
-    applying_ = true;
-    while (!todo_.empty()) {
-      const JobAction action = std::move(todo_.front());
-      todo_.pop_front();
-      MasterJob& job = *jobs_.at(action.job);
-      std::visit([&](const auto& what) { carry_out(job, what, action.node); }, action.action);
-    }
-    applying_ = false;
-    const TimePoint deadline = coordinator_.deadline();
-    if (deadline == TimePoint::max()) return timer_.cancel();
-    timer_ = loop_.after(std::max<TimePoint::duration>(deadline - now(), milliseconds(1)),
-                         [this] { apply(coordinator_.tick(now())); });
-  }
-
-  // Whether processes of the job may start; begins it if it has not.
-  bool is_ready(MasterJob& job) {
-    if (shutting_down_) return false;
-    if (broken_.contains(job.id())) return false;
-    if (job.state() == JobState::kQueued) {
-      const std::string& host = config_.listen.host;
-      const bool anywhere = host == "0.0.0.0" || host == "::";
-      keep_begun(job, job.begin(common_kernels(*peers_), anywhere ? "" : host));
-    }
-    return job.state() == JobState::kRunning;
-  }
-
-  void carry_out(MasterJob& job, const StartWorker& start, NodeId node) {
-    if (!is_ready(job)) return;
-    job.run().add_worker(start.worker);
-    peers_->send(node, order_to_start(job, start.worker));
-  }
-
-  // A job that cannot begin ends before it had a worker.
-  void keep_begun(MasterJob& job, Status status) {
-    if (status.ok()) return;
-    broken_.emplace(job.id(), std::move(status).error());
-    const JobId id = job.id();
-    apply(coordinator_.cancel(id, now()));
-    for (const int worker : coordinator_.workers_of(id))
-      apply(coordinator_.ended(id, worker, {}, now()));
-  }
-
-  void carry_out(MasterJob& job, const PlaceWorker& place, NodeId node) {
-    if (job.state() != JobState::kRunning) return;
-    const bool searches = job.run().must_find_checkpoint(place);
-    // A search that is under way shuts out whoever was placed before it ended.
-    if (!searches && !held_.contains(job.id())) return send_place(job, place, node, nullptr);
-    Held& held = held_[job.id()];
-    const bool is_first = std::exchange(held.generation, place.generation) != place.generation;
-    if (is_first) held.places.clear();
-    held.places.emplace_back(place, node);
-    if (!is_first || !searches) return;
-    search_.begin(job.id(), job.directory(), newest_or_start,
-                  [this, &job](const Result<ResumePoint>& point) { release(job, point); });
-  }
-
-  // The checkpoint is found from which the members of a generation shall go on.
-  void release(MasterJob& job, const Result<ResumePoint>& point) {
-    if (shutting_down_ || (!point.ok() && point.error().code() == Code::kCancelled)) return;
-    const Held held = std::move(held_[job.id()]);
-    held_.erase(job.id());
-    if (!point.ok()) return keep(job, point.error());
-    for (const auto& [place, node] : held.places) send_place(job, place, node, &*point);
-  }
-
-  void send_place(MasterJob& job, const PlaceWorker& place, NodeId node, const ResumePoint* found) {
-    if (job.state() != JobState::kRunning) return;
-    const auto words = job.run().place(place, job.meeting_point(), found);
-    if (!words.ok()) return keep(job, words.error());
-    peers_->send(node, order_to_tell(job.id(), place.worker, *words));
-  }
-
-  void carry_out(MasterJob& job, const AnswerWorker& answer, NodeId node) {
-    peers_->send(node, order_to_tell(job.id(), answer.worker, to_wire(answer)));
-  }
-
-  void carry_out(MasterJob& job, const EndWorker& end, NodeId node) {
-    peers_->send(node, order_to_end(job.id(), end.worker, end.order));
-  }
-
-  void carry_out(MasterJob& job, const StartServer& start, NodeId node) {
-    if (is_ready(job)) peers_->send(node, order_to_start(job, process_of_server(start.server)));
-  }
-  void carry_out(MasterJob& job, const EndServer& end, NodeId node) {
-    peers_->send(node, order_to_end(job.id(), process_of_server(end.server), Order::kKill));
-  }
-
-  void carry_out(MasterJob& job, const TellUser& news, NodeId) {
-    config_.log(fmt::format("{}: {}: {} {}", job.name(), news.kind, news.who, news.detail));
-    if (job.state() == JobState::kRunning) job.run().tell(news);
-  }
-
-  void carry_out(MasterJob& job, const EndJob& end, NodeId) {
-    if (shutting_down_) return;  // Its files stay as they are, for the next master.
-    search_.forget(job.id());
-    held_.erase(job.id());
-    const auto broken = broken_.find(job.id());
-    if (broken != broken_.end()) {
-      job.end(broken->second);
-      broken_.erase(broken);
-    } else {
-      job.end(end);
-    }
-    config_.log(fmt::format("{}: {}", job.name(), to_string(job.state())));
+    return job.to_json(state_.coordinator);
   }
 
   void look_whether_done() {
-    if (!shutting_down_ || !done_) return;
-    for (const auto& [id, job] : jobs_) {
-      if (!coordinator_.workers_of(id).empty()) return;
+    if (!state_.shutting_down || !done_) return;
+    for (const auto& [id, job] : state_.jobs) {
+      if (!state_.coordinator.workers_of(id).empty()) return;
     }
     end_shut_down();
   }
@@ -447,28 +233,14 @@ class Master::Impl {
     if (done_) std::exchange(done_, nullptr)();
   }
 
-  // Places of a generation that goes on from a checkpoint, until that is found.
-  struct Held {
-    std::uint64_t generation = 0;
-    std::vector<std::pair<PlaceWorker, NodeId>> places;
-  };
-
-  net::Loop& loop_;
-  const MasterConfig config_;
   Descriptor lock_;
-  Coordinator coordinator_;
-  MasterJobs jobs_;
   std::map<JobId, Accepted> accepted_;  // As the journal has them.
-  std::map<JobId, Error> broken_;       // Jobs that end because of their files.
-  std::map<JobId, Held> held_;
   JobId next_job_ = 1;
-  std::uint64_t workers_lost_ = 0;
-  std::deque<JobAction> todo_;
-  bool applying_ = false, shutting_down_ = false;
   std::function<void()> done_;
-  net::Timer timer_, give_up_;
-  std::unique_ptr<Peers> peers_;
-  CheckpointSearch search_{loop_};
+  net::Timer give_up_;
+  MasterState state_;
+  MasterActions actions_{state_};
+  MasterNodes nodes_{state_, actions_, [this] { look_whether_done(); }};
 };
 
 Result<std::unique_ptr<Master>> Master::create(net::Loop& loop, MasterConfig config) {

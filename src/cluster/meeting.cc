@@ -15,14 +15,18 @@ Result<std::string> random_token() {
   return fmt::format("{:016x}{:016x}", words[0], words[1]);
 }
 
-Status Meeting::check(const job::Cluster& cluster,
-                      const std::optional<collective::JoinOptions>& place) {
-  if (place.has_value() && cluster.strategy == "ps") {
+Status Meeting::check(const job::Job& job, const std::optional<collective::JoinOptions>& place) {
+  const job::Cluster& cluster = job.cluster;
+  if (place.has_value() && job.has_servers()) {
     return Error(
         Code::kInvalidArgument,
-        "parameter servers are started by `tandem train` itself or by the nodes of a cluster, "
-        "not under `mpirun`, `srun`, RANK or --hosts; leave these, or use "
-        "cluster.strategy=allreduce, which gives the same bits");
+        fmt::format("parameter servers are started by `tandem train` itself or by the nodes of a "
+                    "cluster, not under `mpirun`, `srun`, RANK or --hosts; leave these, or use {}",
+                    job.has_sparse_tables()
+                        ? "cluster.strategy=allreduce with ps.tables=dense, where each worker has "
+                          "the whole tables in its memory"
+                    : job.is_async() ? "cluster.strategy=allreduce, where workers go in step"
+                                     : "cluster.strategy=allreduce, which gives the same bits"));
   }
   if (place.has_value() || cluster.engine != "mpi" || cluster.workers == 1) return {};
   return Error(Code::kInvalidArgument,
@@ -31,9 +35,10 @@ Status Meeting::check(const job::Cluster& cluster,
                            cluster.workers));
 }
 
-Result<Meeting> Meeting::create(const job::Cluster& cluster,
+Result<Meeting> Meeting::create(const job::Job& job,
                                 const std::optional<collective::JoinOptions>& place) {
-  TANDEM_TRY(check(cluster, place));
+  TANDEM_TRY(check(job, place));
+  const job::Cluster& cluster = job.cluster;
   Meeting meeting;
   if (place.has_value()) {
     meeting.join_ = *place;

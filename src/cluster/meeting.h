@@ -21,12 +21,11 @@ Result<std::string> random_token();
 class Meeting {
  public:
   // Whether create() makes sense at all; an Error says what to do instead.
-  static Status check(const job::Cluster& cluster,
-                      const std::optional<collective::JoinOptions>& place);
+  static Status check(const job::Job& job, const std::optional<collective::JoinOptions>& place);
 
   // For the job's workers. `place` tells when a launcher made this process one rank of many: then
   // one worker is started here, with that rank.
-  static Result<Meeting> create(const job::Cluster& cluster,
+  static Result<Meeting> create(const job::Job& job,
                                 const std::optional<collective::JoinOptions>& place);
 
   // Workers that this node starts.

@@ -2,7 +2,7 @@
 
 namespace tandem::cluster {
 
-wire::MasterMessage order_to_start(const MasterJob& job, int worker) {
+wire::MasterMessage order_to_start(const MasterJob& job, int worker, const std::string& serve_at) {
   wire::MasterMessage message;
   wire::StartWorker& start = *message.mutable_start();
   const RunRequest& request = job.request();
@@ -17,6 +17,7 @@ wire::MasterMessage order_to_start(const MasterJob& job, int worker) {
   start.set_onednn(request.kernels.onednn);
   start.set_start_ms(request.limits.start.count());
   start.set_silence_ms(request.limits.silence.count());
+  start.set_serve_at(serve_at);
   return message;
 }
 

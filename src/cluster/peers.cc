@@ -38,7 +38,7 @@ class Peers::State {
     return {};
   }
 
-  std::uint16_t port() const { return listener_->port(); }
+  const net::Listener& listener() const { return *listener_; }
   std::uint64_t refused() const { return refused_; }
 
   void send(NodeId node, const wire::MasterMessage& message) {
@@ -182,7 +182,11 @@ Peers::Peers(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Peers::~Peers() = default;
 
 std::uint16_t Peers::port() const {
-  return state_->port();
+  return state_->listener().port();
+}
+std::string Peers::serve_at() const {
+  const std::string& host = state_->listener().host();
+  return net::is_loopback(host) ? host : "";
 }
 void Peers::send(NodeId node, const wire::MasterMessage& message) {
   state_->send(node, message);

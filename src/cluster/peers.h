@@ -32,6 +32,9 @@ class Peers {
   ~Peers();
 
   std::uint16_t port() const;
+  // Where parameter servers of the nodes shall listen. Where only this host can connect, no other
+  // needs to reach them; "": a node cannot tell by which of its addresses others do.
+  std::string serve_at() const;
   // Dropped when the node is gone. One that does not read what it is sent is lost.
   void send(NodeId node, const wire::MasterMessage& message);
   // It sent what it must not: it is lost.

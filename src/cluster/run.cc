@@ -120,8 +120,7 @@ Report run(const RunRequest& request, const RunDirectory& directory, SignalQueue
     if (reopens) TANDEM_TRY(go_back_to(directory, *request.resume));
     TANDEM_TRY(write_file_atomic(directory.job(), request.job_text));
     const bool changes = may_change(request);
-    TANDEM_ASSIGN(const Meeting meeting,
-                  Meeting::create(request.parsed.job.cluster, request.place));
+    TANDEM_ASSIGN(const Meeting meeting, Meeting::create(request.parsed.job, request.place));
     const int workers = changes ? 0 : meeting.workers();
     TANDEM_ASSIGN(Recorder recorder, reopens ? Recorder::reopen(directory, workers)
                                              : Recorder::create(directory, workers));

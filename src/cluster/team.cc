@@ -41,9 +41,9 @@ TeamActions Team::placed(int worker, std::uint64_t generation, TimePoint now) {
   if (generation <= void_generation_) return take();
   // Whatever became of its generation meanwhile.
   found->second.has_state = true;
-  if (generation != generation_ || !is_member(worker)) return take();
-  if (!std::exchange(found->second.has_joined, true) && generation_ > 1)
+  if (!std::exchange(found->second.has_joined, true) && generation > 1)
     tell("joined", name_of(worker), fmt::format("generation {}", generation));
+  if (generation != generation_ || !is_member(worker)) return take();
   if (!confirmed_) confirm(worker, now);
   decide(now);
   return take();

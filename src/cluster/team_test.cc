@@ -77,6 +77,16 @@ TEST(Team, OneThatComesJoinsOnlyOnceTheGenerationHasMadeAStep) {
   EXPECT_EQ(told(team.placed(2, 3, at(40)), "joined"), Texts{"worker 2: generation 3"});
 }
 
+TEST(Team, OneThatJoinedIsToldOfAlsoWhenItsGenerationIsOver) {
+  Team team = trained(workers(3));
+  (void)team.ended(1, kLost, at(10));
+  (void)team.ready(3, at(20));
+  (void)team.placed(0, 2, at(30));
+  (void)team.ended(2, kLost, at(40));
+  EXPECT_EQ(told(team.placed(3, 3, at(50)), "joined"), Texts{"worker 3: generation 3"});
+  EXPECT_EQ(told(team.placed(3, 4, at(60)), "joined"), Texts{});
+}
+
 TEST(Team, NewsOfAMissingMemberWaitForItsExit) {
   Team team = trained(workers(3));
   EXPECT_EQ(texts(team.left(0, 1, Leaving::kPeerLost, at(10))), Texts{});

@@ -4,21 +4,11 @@ import re
 import subprocess
 
 from harness import TandemTest, argument_of, children_of, is_gone, wait_for, whole_lines
+from jobs import DIGITS
 
-JOB = """\
+JOB = f"""\
 name = "cluster"
-[model]
-kind = "mlp"
-hidden = [48, 48]
-dropout = 0.1
-[data]
-source = "digits"
-[train]
-epochs = 40
-batch = 19
-seed = 7
-report_every_s = 0.02
-optimizer = { kind = "adam", lr = 0.002 }
+{DIGITS}epochs = 40
 [cluster]
 lanes = 4
 workers = 2

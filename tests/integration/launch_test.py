@@ -73,6 +73,13 @@ class Hosts(TandemTest):
         done = self.tandem("train", self.job, *self.there, code=2)
         self.assertIn("hosts.txt:2: `slots=none` is not understood", done.stderr)
 
+    def test_what_the_ranks_would_refuse_is_refused_before_ssh(self):
+        reach = ["--hosts", self.hosts, "--ssh", "touch reached #"]
+        for wrong, words in (("cluster.strategy=ps", "not under `mpirun`, `srun`, RANK or --hosts"),
+                             ("cluster.lanes=2", "3 workers cannot share 2 lanes")):
+            self.assertIn(words, self.tandem("train", self.job, wrong, *reach, code=2).stderr)
+        self.assertFalse((self.scratch / "reached").exists())
+
 
 class Environment(TandemTest):
     def start_rank(self, rank, size, port, *arguments):
