@@ -26,6 +26,14 @@ int report_error(const Surroundings& around, const Error& error) {
   return exit_code(error.code());
 }
 
+// A file that something damaged is refused, as far as that can be seen.
+Result<checkpoint::ModelFile> load_checked(const std::string& path, const Surroundings& around) {
+  TANDEM_ASSIGN(checkpoint::ModelFile model, checkpoint::load_model(path));
+  warn_if_unchecked(model.path, around);
+  if (!model.manifest) TANDEM_TRY(checkpoint::check_tables(model));
+  return model;
+}
+
 std::int64_t count_numbers(const checkpoint::ModelFile& model) {
   std::int64_t total = 0;
   for (const checkpoint::Tensor& tensor : model.tensors)
@@ -114,8 +122,7 @@ Status export_model(const ModelExportOptions& options, const Surroundings& aroun
                  fmt::format("{} exists already; nothing is overwritten. Give --out another name",
                              target.string()));
   }
-  TANDEM_ASSIGN(const checkpoint::ModelFile model, checkpoint::load_model(options.model));
-  warn_if_unchecked(model.path, around);
+  TANDEM_ASSIGN(const checkpoint::ModelFile model, load_checked(options.model, around));
   // Keys come first, as in the file.
   std::vector<checkpoint::TensorView> tensors = checkpoint::views(model.keys);
   const std::vector<checkpoint::TensorView> floats = checkpoint::views(model.tensors);
@@ -130,9 +137,8 @@ Status export_model(const ModelExportOptions& options, const Surroundings& aroun
 }  // namespace
 
 int model_summary(const ModelSummaryOptions& options, const Surroundings& around) {
-  const auto model = checkpoint::load_model(options.model);
+  const auto model = load_checked(options.model, around);
   if (!model.ok()) return report_error(around, model.error());
-  warn_if_unchecked(model->path, around);
   print_out(options.format == Format::kJson ? to_text(summary_json(*model)) : summary_text(*model));
   return 0;
 }

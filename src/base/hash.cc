@@ -39,6 +39,10 @@ std::string Hasher::hex() const {
   return to_hex(XXH3_128bits_digest(state_->xxh));
 }
 
+std::uint64_t hash64(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
 std::string hash_hex(std::span<const std::byte> bytes) {
   return to_hex(XXH3_128bits(bytes.data(), bytes.size()));
 }

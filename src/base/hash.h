@@ -1,8 +1,9 @@
-// XXH3-128, the one hash of Tandem: weights_hash, manifests, file checksums. Not a defence against
-// forgery.
+// XXH3, the one hash of Tandem; of 128 bits: weights_hash, manifests, file checksums. Not a defence
+// against forgery.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,6 +26,9 @@ class Hasher {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// XXH3-64, where many short things are hashed to be summed up.
+std::uint64_t hash64(std::span<const std::byte> bytes);
 
 // 32 lower-case hex digits.
 std::string hash_hex(std::span<const std::byte> bytes);

@@ -29,9 +29,11 @@ class NamelessFile {
   std::span<const std::byte> bytes() const { return {data_, written_}; }
 
  private:
-  explicit NamelessFile(Descriptor file) : file_(std::move(file)) {}
+  NamelessFile(std::filesystem::path directory, Descriptor file)
+      : directory_(std::move(directory)), file_(std::move(file)) {}
   Status flush();
 
+  std::filesystem::path directory_;  // For errors.
   Descriptor file_;
   std::vector<std::byte> buffer_;
   std::uint64_t written_ = 0;

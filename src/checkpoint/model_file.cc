@@ -121,6 +121,33 @@ Result<Manifest> save_model(const fs::path& path, const ModelContent& content) {
   return manifest;
 }
 
+Status check_tables(const ModelFile& model) {
+  // Others may use such names for something else.
+  const bool ours = std::any_of(model.metadata.begin(), model.metadata.end(),
+                                [](const auto& each) { return each.first.starts_with("tandem."); });
+  for (const IntegerTensor& keys : model.keys) {
+    const std::string table = keys.name.substr(0, keys.name.size() - kKeysSuffix.size());
+    const Tensor* const rows = model.find(table + std::string(kRowsSuffix));
+    if (rows == nullptr && !ours) continue;
+    const auto bad = [&](const std::string& what) {
+      return Error(Code::kCorrupt, fmt::format("{}: table `{}`: {}; restore the file from a copy",
+                                               model.path.string(), table, what));
+    };
+    if (rows == nullptr) return bad("its keys are there, but not its rows");
+    if (keys.shape.size() != 1 || rows->shape.size() != 2 || rows->shape[0] != keys.shape[0]) {
+      return bad(fmt::format("keys of shape {} do not fit rows of shape {}", to_string(keys.shape),
+                             to_string(rows->shape)));
+    }
+    std::int64_t last = -1;
+    for (const std::int64_t key : keys.values) {
+      if (key <= last)
+        return bad(fmt::format("its keys do not ascend: {} comes after {}", key, last));
+      last = key;
+    }
+  }
+  return {};
+}
+
 Result<Manifest> verify_model(const fs::path& path) {
   TANDEM_ASSIGN(const fs::path found, locate(path));
   TANDEM_ASSIGN(std::optional<Manifest> manifest, read_manifest(found));

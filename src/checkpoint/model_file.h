@@ -56,6 +56,10 @@ struct ModelContent {
 // failure an older model at `path` is as it was, or replaced as a whole.
 Result<Manifest> save_model(const std::filesystem::path& path, const ModelContent& content);
 
+// Checks that the tables of which the file has some rows make sense: a row for each key, and keys
+// that ascend. kCorrupt names the one that does not. For files whose manifest is missing.
+Status check_tables(const ModelFile& model);
+
 // Checks the file against its manifest, tensor by tensor. kNotFound when one of the two is missing;
 // kCorrupt names the tensor that differs.
 Result<Manifest> verify_model(const std::filesystem::path& path);

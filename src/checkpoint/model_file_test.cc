@@ -49,6 +49,22 @@ TEST(ModelFile, HasKeysOfTablesAsWholeNumbers) {
   EXPECT_FALSE(save_model(run / "model.safetensors", tables).ok());
 }
 
+TEST(ModelFile, TellsOfTablesThatMakeNoSense) {
+  const auto complaint = [](std::vector<std::int64_t> keys, Shape rows, const char* author) {
+    ModelFile model{.path = "x", .metadata = {{author, ""}}};
+    model.keys.push_back({"user.keys", {std::ssize(keys)}, keys});
+    if (!rows.empty()) model.tensors.push_back({"user.rows", rows, {}});
+    const Status status = check_tables(model);
+    return status.ok() ? "" : status.error().message();
+  };
+  EXPECT_EQ(complaint({0, 3}, {2, 4}, "tandem.job"), "");
+  EXPECT_TRUE(contains(complaint({3, 0}, {2, 4}, "tandem.job"), "`user`: its keys do not ascend"));
+  EXPECT_TRUE(contains(complaint({-1}, {1, 4}, "tandem.job"), "do not ascend"));
+  EXPECT_TRUE(contains(complaint({0, 3}, {3, 4}, "tandem.job"), "do not fit rows of shape"));
+  EXPECT_TRUE(contains(complaint({0, 3}, {}, "tandem.job"), "but not its rows"));
+  EXPECT_EQ(complaint({0, 3}, {}, "format"), "") << "somebody else's keys";
+}
+
 TEST(ModelFile, LoadsWhatWasSaved) {
   const TemporaryDirectory run;
   const auto saved = save_model(run / "model.safetensors", content());

@@ -148,14 +148,13 @@ Result<Choice> choose_checkpoint(const fs::path& store, std::optional<std::int64
     choice.refused.push_back(fmt::format("the checkpoint of step {} is damaged: {}",
                                          found.back().step, whole.error().message()));
   }
-  std::string message = step ? fmt::format(
-                                   "{} has no whole checkpoint of step {}; it has those of "
-                                   "steps{}",
-                                   store.string(), *step, steps.empty() ? " none" : steps)
-                             : fmt::format(
-                                   "{} has no whole checkpoint to go on from; train anew, with "
-                                   "checkpoint.every_steps or every_seconds below what may be lost",
-                                   store.string());
+  std::string message =
+      step ? fmt::format("{} has no whole checkpoint of step {}; it has {}", store.string(), *step,
+                         steps.empty() ? "none" : "those of steps" + steps)
+           : fmt::format(
+                 "{} has no whole checkpoint to go on from; train anew, with "
+                 "checkpoint.every_steps or every_seconds below what may be lost",
+                 store.string());
   for (const std::string& reason : choice.refused) message += "\n" + reason;
   return Error(Code::kNotFound, std::move(message));
 }
