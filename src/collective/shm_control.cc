@@ -19,12 +19,12 @@ using std::chrono::steady_clock;
 
 // How long a sleeper sleeps before it looks whether everybody still lives.
 constexpr milliseconds kNap{20};
-// Before sleeping: some 5 microseconds of looking when there is a core for every rank, then giving
+// Before sleeping: some 25 microseconds of looking when there is a core for every rank, then giving
 // the core away again and again. The one that is waited for may need this core, also when there are
 // enough of them, and giving it away costs a microsecond or two where sleeping and being woken
 // costs ten times as much, and much more on a virtual machine whose idle core the host takes away.
 // Some 50 microseconds of this; with a core for every rank, a millisecond.
-constexpr int kSpins = 200;
+constexpr int kSpins = 1000;
 constexpr int kYields = 100;
 constexpr std::chrono::microseconds kGiving{1000};
 

@@ -70,6 +70,20 @@ bool StoreServer::Loop::poll_once() {
   return true;
 }
 
+void StoreServer::Loop::make_room() {
+  const auto is_stranger = [](const Connection& connection) { return !connection.welcome; };
+  const auto count = std::ranges::count_if(connections_, is_stranger);
+  if (static_cast<std::size_t>(count) < store::kMaxStrangers) return;
+  // Its greeting may be here, and only not read yet.
+  auto victim = std::ranges::find_if(connections_, [&](const Connection& connection) {
+    std::byte first;
+    return is_stranger(connection) && connection.input.empty() &&
+           ::recv(connection.socket.get(), &first, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
+  });
+  if (victim == connections_.end()) victim = std::ranges::find_if(connections_, is_stranger);
+  connections_.erase(victim);
+}
+
 void StoreServer::Loop::accept() {
   Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket.is_open()) {
@@ -80,6 +94,7 @@ void StoreServer::Loop::accept() {
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  make_room();
   Connection& connection = connections_.emplace_back();
   connection.socket = std::move(socket);
   connection.greeting_deadline = Clock::now() + store::kGreetingTime;

@@ -45,6 +45,8 @@ class StoreServer::Loop {
   // False when the server ends.
   bool poll_once();
   void accept();
+  // Drops the stranger that has had most time and used it least.
+  void make_room();
   void serve(Connection& connection);
   void read(Connection& connection);
   // Handles one whole message of the input; false when there is none.

@@ -42,6 +42,8 @@ inline constexpr std::size_t kMaxKeyBytes = 256;
 inline constexpr std::size_t kMaxValueBytes = 64 * 1024;
 inline constexpr std::size_t kMaxKeys = 65536;
 inline constexpr std::size_t kMaxConnections = 4096;
+// Of these, such as have not greeted yet.
+inline constexpr std::size_t kMaxStrangers = 256;
 inline constexpr std::chrono::seconds kGreetingTime{10};
 
 enum class Greeting : std::uint8_t { kWelcome = 1, kWrongToken = 2, kOtherVersion = 3 };

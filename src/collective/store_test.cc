@@ -164,6 +164,20 @@ TEST(Store, SilentAndSlowClientsBlockNobody) {
   EXPECT_EQ(text_of(connect(*server)->get("big", deadline_after(2s)).value()), value);
 }
 
+TEST(Store, KeepsOnlySoManyStrangersAndDropsTheOldestThatSaidNothing) {
+  const auto server = start();
+  const Descriptor begun = raw_connection(*server);
+  send_all(begun, bytes_of("TANDEM"));
+  std::vector<Descriptor> silent;
+  for (std::size_t i = 0; i < store::kMaxStrangers; ++i) silent.push_back(raw_connection(*server));
+  std::byte answer{};
+  EXPECT_EQ(next_byte(silent.front(), answer), 0);
+  ASSERT_NE(connect(*server), nullptr);
+  EXPECT_EQ(next_byte(silent[1], answer), 0);
+  std::byte none{};
+  EXPECT_EQ(::recv(begun.get(), &none, 1, MSG_DONTWAIT), -1) << "it has its time";
+}
+
 TEST(Store, ClientWaitsForAServerThatStartsLater) {
   std::uint16_t port = 0;
   { port = start()->port(); }
