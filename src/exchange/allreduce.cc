@@ -9,8 +9,9 @@
 namespace tandem::exchange {
 namespace {
 
-// Floats of the sum that are added and used at a time: they stay in the first-level cache.
-constexpr std::size_t kPiece = 2048;
+// Floats of the sum that are added and used at a time: they stay in the first-level cache, with
+// what the optimizer fetches for them.
+constexpr std::size_t kPiece = 512;
 
 class AllReduce final : public Exchange {
  public:

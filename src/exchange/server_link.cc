@@ -87,6 +87,7 @@ Result<ServerLink> ServerLink::connect(const Plan& plan, const ServersConfig& co
 Status ServerLink::prepare(const ServersConfig& config, std::span<float> parameters,
                            Deadline deadline) {
   const std::int64_t steps = config.steps_done;
+  const auto patience = deadline - std::chrono::steady_clock::now();
   if (client_->all_have(steps)) {
     TANDEM_TRY(client_->use(steps, deadline));
   } else if (client_->can_fetch(steps)) {
@@ -101,6 +102,8 @@ Status ServerLink::prepare(const ServersConfig& config, std::span<float> paramet
         fmt::format("no server has {} after step {} any more",
                     is_sparse_ ? "its part of the tables" : "the optimizer's state", steps));
   }
+  // Tables may have taken longer to move than that.
+  if (is_sparse_) deadline = std::chrono::steady_clock::now() + patience;
   return client_->compare_copies(steps, deadline);
 }
 
@@ -116,6 +119,23 @@ Status ServerLink::fetch_state(std::int64_t steps_done, Deadline deadline) {
   TANDEM_TRY(client_->fetch(steps_done, arrays({}), deadline));
   optimizer_->set_steps(steps_done);
   return {};
+}
+
+Status ServerLink::complete(std::int64_t steps_done, std::span<float> parameters,
+                            Deadline deadline) {
+  if (!has_rows_ || whole_ == steps_done) return {};
+  TANDEM_TRY(client_->fetch_tables(steps_done, parameters, deadline));
+  whole_ = steps_done;
+  return {};
+}
+
+Status ServerLink::read_tables(std::int64_t steps_done, const RecordSink& sink, Deadline deadline) {
+  return is_sparse_ ? client_->read_tables(steps_done, sink, deadline) : Status();
+}
+
+Result<std::vector<TableSize>> ServerLink::table_sizes(Deadline deadline) {
+  if (!is_sparse_) return std::vector<TableSize>();
+  return client_->table_sizes(deadline);
 }
 
 void ServerLink::copy(Bucket at, std::span<float> to) const {

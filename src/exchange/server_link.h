@@ -33,6 +33,13 @@ class ServerLink {
 
   // As Exchange::fetch_state().
   Status fetch_state(std::int64_t steps_done, Deadline deadline);
+  // Whether rows of tables travel by themselves, and whether servers alone have them.
+  bool has_rows() const { return has_rows_ || is_sparse_; }
+  bool is_sparse() const { return is_sparse_; }
+  // As those of Exchange.
+  Status complete(std::int64_t steps_done, std::span<float> parameters, Deadline deadline);
+  Status read_tables(std::int64_t steps_done, const RecordSink& sink, Deadline deadline);
+  Result<std::vector<TableSize>> table_sizes(Deadline deadline);
   // Copies results.
   void copy(Bucket at, std::span<float> to) const;
   // All that are trained, into the parameters.
@@ -48,8 +55,9 @@ class ServerLink {
 
   std::unique_ptr<ps::Client> client_;
   std::vector<Bucket> trained_;  // In pieces.
-  bool has_rows_ = false;        // Some travel by themselves.
-  bool is_sparse_ = false;       // And servers alone have them.
+  bool has_rows_ = false;        // Some rows of this vector travel by themselves,
+  bool is_sparse_ = false;       // or those that servers alone have.
+  std::int64_t whole_ = -1;      // After which step all rows were fetched.
   optim::Optimizer* optimizer_;
 };
 

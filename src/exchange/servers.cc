@@ -16,7 +16,7 @@ class Servers final : public Exchange {
   std::size_t partials() const override { return client_.partials(); }
   std::span<float> partial(std::size_t index) override { return client_.partial(index); }
 
-  bool has_rows() const override { return plan_.pull == Pull::kPartial && !plan_.tables.empty(); }
+  bool has_rows() const override { return link_.has_rows(); }
 
   Status pull(std::int64_t steps_done, std::span<const RowLists> rows, std::span<float> parameters,
               Deadline deadline) override {
@@ -25,10 +25,7 @@ class Servers final : public Exchange {
 
   Status complete(std::int64_t steps_done, std::span<float> parameters,
                   Deadline deadline) override {
-    if (!has_rows() || is_sparse() || whole_ == steps_done) return {};
-    TANDEM_TRY(client_.fetch_tables(steps_done, parameters, deadline));
-    whole_ = steps_done;
-    return {};
+    return link_.complete(steps_done, parameters, deadline);
   }
 
   Status read_rows(std::int64_t steps_done, const RowLists& rows, std::span<float> parameters,
@@ -36,11 +33,10 @@ class Servers final : public Exchange {
     return client_.read_rows(steps_done, rows, parameters, deadline);
   }
   Status read_tables(std::int64_t steps_done, const RecordSink& sink, Deadline deadline) override {
-    return is_sparse() ? client_.read_tables(steps_done, sink, deadline) : Status();
+    return link_.read_tables(steps_done, sink, deadline);
   }
   Result<std::vector<TableSize>> table_sizes(Deadline deadline) override {
-    if (!is_sparse()) return std::vector<TableSize>();
-    return client_.table_sizes(deadline);
+    return link_.table_sizes(deadline);
   }
 
   Status begin(std::int64_t steps_done, double lr, Deadline) override {
@@ -74,12 +70,9 @@ class Servers final : public Exchange {
   collective::Traffic traffic() const override { return client_.traffic(); }
 
  private:
-  bool is_sparse() const { return !plan_.sparse.empty(); }
-
   const Plan plan_;
   ServerLink link_;
   ps::Client& client_;
-  std::int64_t whole_ = -1;  // After which step all rows were fetched.
 };
 
 }  // namespace

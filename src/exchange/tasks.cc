@@ -9,7 +9,7 @@ Result<std::unique_ptr<Tasks>> Tasks::create(const Plan& plan, const ServersConf
                                              optim::Optimizer& optimizer, Deadline deadline) {
   TANDEM_ASSIGN(ServerLink link,
                 ServerLink::connect(plan, config, group, parameters, optimizer, deadline));
-  return std::unique_ptr<Tasks>(new Tasks(std::move(link), group, parameters));
+  return std::unique_ptr<Tasks>(new Tasks(std::move(link), group, parameters, plan.reduce.lanes));
 }
 
 Status Tasks::begin_stretch(const ps::StretchPlan& stretch, Deadline deadline) {

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "collective/group.h"
@@ -39,6 +41,26 @@ class Tasks {
   // Then, all together: the servers stand there, too. `taken` is how take_last() went.
   Status end_stretch(const Status& taken, std::int64_t step, Deadline deadline);
 
+  // Whether this worker keeps up the rows of tables only as far as it names them: then, before
+  // begin(), those of a task become what they are by now.
+  bool has_rows() const { return link_.has_rows(); }
+  Status pull_rows(std::int64_t task, const RowLists& rows, Deadline deadline) {
+    return client_.pull_rows(task, std::span(&rows, 1), parameters_, deadline);
+  }
+  // As those of Exchange, after a stretch.
+  Status complete(std::int64_t steps_done, Deadline deadline) {
+    return link_.complete(steps_done, parameters_, deadline);
+  }
+  Status read_rows(std::int64_t steps_done, const RowLists& rows, Deadline deadline) {
+    return client_.read_rows(steps_done * lanes_, rows, parameters_, deadline);
+  }
+  Status read_tables(std::int64_t steps_done, const RecordSink& sink, Deadline deadline) {
+    return link_.read_tables(steps_done, sink, deadline);
+  }
+  Result<std::vector<TableSize>> table_sizes(Deadline deadline) {
+    return link_.table_sizes(deadline);
+  }
+
   // Tells what was done, and waits for what is to be done. The parameters are new enough for it.
   Result<ps::TaskGiven> next(const ps::TaskDone& done, Deadline deadline);
   // A task: begin(), gradient() is written and told of by ready(), then finish(), after which the
@@ -57,8 +79,12 @@ class Tasks {
   collective::Traffic traffic() const { return client_.traffic(); }
 
  private:
-  Tasks(ServerLink link, collective::Group& group, std::span<float> parameters)
-      : link_(std::move(link)), client_(link_.client()), group_(group), parameters_(parameters) {}
+  Tasks(ServerLink link, collective::Group& group, std::span<float> parameters, std::int64_t lanes)
+      : link_(std::move(link)),
+        client_(link_.client()),
+        group_(group),
+        parameters_(parameters),
+        lanes_(lanes) {}
 
   Status pull(Deadline deadline);
   Status take_results();
@@ -67,6 +93,7 @@ class Tasks {
   ps::Client& client_;
   collective::Group& group_;
   const std::span<float> parameters_;
+  const std::int64_t lanes_;
 };
 
 }  // namespace tandem::exchange

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 #include "job/field.h"
@@ -14,27 +15,42 @@ namespace {
 // What the keys do nothing beside.
 struct Reason {
   std::string_view selector;
-  std::string_view value;
+  std::string value;
   std::vector<std::string_view> paths;
 };
 
+std::string in_quotes(std::string_view word) {
+  return fmt::format("\"{}\"", word);
+}
+
 // The reason that counts for each key, so that no key is named twice.
-std::vector<Reason> reasons_of(const Job& job) {
+std::vector<Reason> reasons_of_cluster(const Job& job) {
   if (!job.has_servers()) {
     return {{"cluster.strategy",
-             job.cluster.strategy,
+             in_quotes(job.cluster.strategy),
              {"cluster.servers", "cluster.replicas", "ps.consistency", "ps.staleness", "ps.quorum",
               "ps.stale_lr", "ps.compensation", "ps.transport", "ps.pull", "ps.admit_after",
               "ps.evict_after"}}};
   }
   const std::string_view consistency = job.ps.consistency;
-  Reason reason{"ps.consistency", consistency, {}};
+  Reason reason{"ps.consistency", in_quotes(consistency), {}};
   if (consistency != "ssp") reason.paths = {"ps.staleness"};
   if (consistency == "bsp")
     reason.paths.insert(reason.paths.end(), {"ps.stale_lr", "ps.compensation"});
   std::vector<Reason> reasons{reason};
   if (job.ps.tables == "dense")
-    reasons.push_back({"ps.tables", job.ps.tables, {"ps.admit_after", "ps.evict_after"}});
+    reasons.push_back(
+        {"ps.tables", in_quotes(job.ps.tables), {"ps.admit_after", "ps.evict_after"}});
+  return reasons;
+}
+
+std::vector<Reason> reasons_of(const Job& job) {
+  std::vector<Reason> reasons = reasons_of_cluster(job);
+  if (job.checkpoint.keep == 0) {
+    reasons.push_back({"checkpoint.keep",
+                       "0",
+                       {"checkpoint.every_steps", "checkpoint.every_seconds", "checkpoint.best"}});
+  }
   return reasons;
 }
 
@@ -57,12 +73,25 @@ std::string listed(const std::vector<std::string_view>& names) {
 
 }  // namespace
 
+std::optional<std::string> rows_never_made(const Job& job, std::int64_t steps) {
+  const std::int64_t touches = job.is_async() ? steps * job.lanes() : steps;
+  if (!job.has_servers() || !job.has_sparse_tables() || job.ps.admit_after < touches)
+    return std::nullopt;
+  return fmt::format(
+      "no row of a table will be trained: `ps.admit_after` is {}, and training has {} {}",
+      job.ps.admit_after, touches, job.is_async() ? "tasks" : "steps");
+}
+
 std::vector<std::string> idle_settings(const Job& job) {
   std::vector<std::string> sentences;
+  if (job.train.steps > 0) {
+    if (auto sentence = rows_never_made(job, job.train.steps))
+      sentences.push_back(std::move(*sentence));
+  }
   for (Reason& reason : reasons_of(job)) {
     std::erase_if(reason.paths, [&](std::string_view path) { return is_default(path, job); });
     if (reason.paths.empty()) continue;
-    sentences.push_back(fmt::format("{} {} no effect with {} = \"{}\"", listed(reason.paths),
+    sentences.push_back(fmt::format("{} {} no effect with {} = {}", listed(reason.paths),
                                     reason.paths.size() == 1 ? "has" : "have", reason.selector,
                                     reason.value));
   }

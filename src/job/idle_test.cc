@@ -49,6 +49,33 @@ TEST(Idle, IsAStalenessThatNothingBounds) {
   EXPECT_EQ(idle_of({"cluster.strategy=ps", "ps.consistency=ssp", "ps.staleness=5"}), Sentences());
 }
 
+TEST(Idle, TellsOfRowsThatNoTrainingOfSoManyStepsMakes) {
+  const std::string text =
+      "[model]\nkind = \"matrix_factorization\"\n[data]\nsource = \"ratings\"\n[train]\nloss = "
+      "\"mse\"\nsteps = 60\n[cluster]\nstrategy = \"ps\"\nlanes = 4\n[ps]\ntables = \"sparse\"\n";
+  const auto told = [&](const std::vector<std::string>& overrides) {
+    const Result<Job> job = parse(text, "x.toml", overrides);
+    EXPECT_TRUE(job.ok()) << job.error().message();
+    return job.ok() ? idle_settings(*job) : Sentences();
+  };
+  EXPECT_EQ(told({"ps.admit_after=59"}), Sentences());
+  EXPECT_EQ(told({"ps.admit_after=60"}),
+            Sentences({"no row of a table will be trained: `ps.admit_after` is 60, and training "
+                       "has 60 steps"}));
+  EXPECT_EQ(told({"ps.admit_after=60", "ps.consistency=asp"}), Sentences());
+  EXPECT_EQ(told({"ps.admit_after=240", "ps.consistency=asp"}),
+            Sentences({"no row of a table will be trained: `ps.admit_after` is 240, and training "
+                       "has 240 tasks"}));
+  EXPECT_EQ(told({"ps.admit_after=60", "train.steps=0"}), Sentences()) << "it is not known here";
+}
+
+TEST(Idle, IsWhenToMakeCheckpointsThatAreNotKept) {
+  EXPECT_EQ(idle_of({"checkpoint.keep=0"}), Sentences());
+  EXPECT_EQ(idle_of({"checkpoint.keep=0", "checkpoint.every_steps=10", "checkpoint.best=loss"}),
+            Sentences({"`checkpoint.every_steps` and `checkpoint.best` have no effect with "
+                       "checkpoint.keep = 0"}));
+}
+
 TEST(Idle, LeavesAJobValidWhenItsStrategyAloneChanges) {
   const std::vector<std::string> served = {"cluster.strategy=ps", "cluster.servers=2",
                                            "cluster.replicas=2", "ps.transport=tcp"};

@@ -318,7 +318,10 @@ std::vector<Key> cluster_keys() {
        .range = from_to(1, 8)},
       {.path = "cluster.engine",
        .field = cluster<&Cluster::engine>(),
-       .meaning = "What moves gradients between workers. It does not change the result.",
+       .meaning =
+           "What moves gradients between workers; with parameter servers only the rest: the "
+           "state for workers that join, shares of evaluations, verdicts. It does not change "
+           "the result.",
        .words = {{"auto", "shared memory on one host, Gloo between hosts"},
                  {"shm", "shared memory; all workers must be on one host"},
                  {"gloo", "Gloo over TCP"},
@@ -394,8 +397,9 @@ std::vector<Key> ps_keys() {
                   "a step touches"}}},
       {.path = "ps.admit_after",
        .field = ps<&Ps::admit_after>(),
-       .meaning = "With sparse tables: so many steps that touch a row are counted and dropped "
-                  "before it is made.",
+       .meaning =
+           "With sparse tables: so many steps (with `ssp` and `asp`: tasks) that touch a row are "
+           "counted and dropped before it is made.",
        .range = from_to(0, 1e9)},
       {.path = "ps.evict_after",
        .field = ps<&Ps::evict_after>(),

@@ -263,15 +263,26 @@ std::optional<Broken> copies_fit_on_servers(const Job& job) {
                 "each copy needs a server of its own: use more `servers`"};
 }
 
-std::optional<Broken> partial_pulls_go_in_step(const Job& job) {
-  if (job.ps.pull != "partial" || !job.has_servers()) return std::nullopt;
-  if (job.is_async()) {
-    return Broken{"ps.pull", "partial pulls need workers that go in step",
-                  "use \"full\", or consistency = \"bsp\" with quorum = 1"};
+std::optional<Broken> rows_travel_in_one_order(const Job& job) {
+  const bool sparse = job.has_sparse_tables();
+  if (!job.has_servers() || !has_tables(job) || !(sparse || job.ps.pull == "partial"))
+    return std::nullopt;
+  const std::string at = sparse ? "ps.tables" : "ps.pull";
+  const std::string what = sparse ? "sparse tables" : "partial pulls of tables";
+  const std::string other = sparse ? "dense" : "full";
+  if (job.ps.quorum < 1) {
+    return Broken{at,
+                  fmt::format("{} do not work with a quorum: servers would have to keep the "
+                              "rows of every lane until a step is closed",
+                              what),
+                  fmt::format("use \"{}\", or quorum = 1", other)};
   }
-  if (job.cluster.replicas > 1) {
-    return Broken{"ps.pull", "partial pulls do not work with copies of slices",
-                  "use \"full\", or replicas = 1"};
+  if (job.cluster.replicas > 1 && job.is_async()) {
+    return Broken{at,
+                  fmt::format("{} do not work with copies of slices where workers do not wait for "
+                              "each other",
+                              what),
+                  fmt::format("use \"{}\", replicas = 1, or consistency = \"bsp\"", other)};
   }
   return std::nullopt;
 }
@@ -292,19 +303,10 @@ std::optional<Broken> sparse_tables_have_a_place(const Job& job) {
   return std::nullopt;
 }
 
-std::optional<Broken> sparse_tables_go_in_step(const Job& job) {
+std::optional<Broken> sparse_tables_have_their_limits(const Job& job) {
   if (!job.has_sparse_tables() || !has_tables(job)) return std::nullopt;
-  if (job.is_async()) {
-    return Broken{"ps.tables",
-                  "sparse tables need workers that go in step: servers add the gradients of a row "
-                  "in the order of the lanes",
-                  "use \"dense\", or consistency = \"bsp\" with quorum = 1"};
-  }
-  if (job.cluster.replicas > 1) {
-    return Broken{"ps.tables", "sparse tables are on one server each, without copies",
-                  "use \"dense\", or replicas = 1"};
-  }
-  if (job.train.clip.norm > 0) {
+  // Workers that do not wait for each other clip what they push themselves.
+  if (job.train.clip.norm > 0 && !job.is_async()) {
     return Broken{"ps.tables",
                   "clipping by norm needs the gradients of all rows in one order, and sparse "
                   "tables are spread over servers by key",
@@ -369,12 +371,13 @@ std::vector<Rule> rules() {
       {{"ps.aggregate", "cluster.strategy"}, aggregate_needs_servers},
       {{"ps.quorum", "ps.consistency", "ps.aggregate"}, quorum_needs_bsp},
       {{"cluster.replicas", "cluster.servers", "cluster.strategy"}, copies_fit_on_servers},
-      {{"ps.pull", "ps.consistency", "ps.quorum", "cluster.replicas", "cluster.strategy"},
-       partial_pulls_go_in_step},
+      {{"ps.pull", "ps.tables", "ps.quorum", "ps.consistency", "cluster.replicas",
+        "cluster.strategy", "model.kind"},
+       rows_travel_in_one_order},
       {{"ps.tables", "cluster.strategy", "model.kind"}, sparse_tables_have_a_place},
-      {{"ps.tables", "ps.consistency", "ps.quorum", "cluster.replicas", "train.clip.norm",
-        "model.init_from", "cluster.strategy", "model.kind"},
-       sparse_tables_go_in_step},
+      {{"ps.tables", "ps.consistency", "train.clip.norm", "model.init_from", "cluster.strategy",
+        "model.kind"},
+       sparse_tables_have_their_limits},
       {{"ps.evict_after"}, rows_live_until_the_next_step},
       {{"cluster.bucket_bytes"}, buckets_are_worth_a_message},
   };

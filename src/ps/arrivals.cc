@@ -25,16 +25,21 @@ Error refused(const std::string& what) {
 }  // namespace
 
 Arrivals::Arrivals(DenseSlice& slice, TaskProgress& progress, std::vector<Piece> pieces,
-                   std::int64_t lanes, AsyncRule rule, std::span<float> copies)
+                   std::int64_t lanes, AsyncRule rule, std::size_t workers, std::span<float> copies)
     : slice_(slice),
       progress_(progress),
       pieces_(std::move(pieces)),
       lanes_(lanes),
       rule_(rule),
       copies_(copies),
-      workers_(slice.size() == 0 ? 0 : copies.size() / slice.size()),
+      workers_(workers),
       updates_(pieces_.size()),
       scratch_(kPart) {
+  for (const Piece& piece : pieces_) {
+    places_.push_back(copy_floats_);
+    copy_floats_ += piece.end - piece.begin;
+  }
+  TANDEM_CHECK(copies.size() >= workers * copy_floats_);
   if (collects()) collected_.resize(static_cast<std::size_t>(lanes));
   for (Worker& worker : workers_) worker.seen.assign(pieces_.size(), kNever);
 }
@@ -72,6 +77,11 @@ Status Arrivals::check(const Header& push, int worker) const {
     return refused(
         fmt::format("piece {} of task {} before piece {}", push.place, push.step, applied));
   return {};
+}
+
+bool Arrivals::has_all(std::int64_t task, int worker) const {
+  const Worker& known = workers_[static_cast<std::size_t>(worker)];
+  return pieces_.empty() || (known.task == task && known.next == pieces_.size());
 }
 
 Result<optim::Updated> Arrivals::apply(const Header& push, int worker,
@@ -173,8 +183,7 @@ Result<optim::Updated> Arrivals::close(std::int64_t step, std::span<const std::i
 }
 
 std::span<float> Arrivals::copy_of(std::size_t piece, int worker) const {
-  const std::size_t begin = pieces_[piece].begin - slice_.config().slice.begin;
-  return copies_.subspan(static_cast<std::size_t>(worker) * slice_.size() + begin,
+  return copies_.subspan(static_cast<std::size_t>(worker) * copy_floats_ + places_[piece],
                          pieces_[piece].end - pieces_[piece].begin);
 }
 

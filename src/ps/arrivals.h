@@ -39,10 +39,11 @@ struct AsyncRule {
 
 class Arrivals {
  public:
-  // `copies` has a place as large as the slice for each worker: what it was answered last. All must
-  // outlive it.
+  // `copies` has a place as large as all pieces for each worker: what it was answered last. All
+  // must outlive it. A task may have more at this server than its pieces, which then comes last
+  // (ps/row_arrivals.h): the progress counts that, too.
   Arrivals(DenseSlice& slice, TaskProgress& progress, std::vector<Piece> pieces, std::int64_t lanes,
-           AsyncRule rule, std::span<float> copies);
+           AsyncRule rule, std::size_t workers, std::span<float> copies);
 
   const std::vector<Piece>& pieces() const { return pieces_; }
 
@@ -50,6 +51,8 @@ class Arrivals {
   Status check_shape(const Header& push, int worker) const;
   // Whether this push of `worker` may come now; the same.
   Status check(const Header& push, int worker) const;
+  // Whether all pieces of the worker's task have come.
+  bool has_all(std::int64_t task, int worker) const;
   // Applies it, unless that was done before. kDiverged, changing nothing, when a gradient is not a
   // finite number. REQUIRES: check() said yes.
   Result<optim::Updated> apply(const Header& push, int worker, std::span<const float> gradient);
@@ -83,6 +86,8 @@ class Arrivals {
   DenseSlice& slice_;
   TaskProgress& progress_;
   const std::vector<Piece> pieces_;
+  std::vector<std::size_t> places_;  // By piece, in a worker's copies,
+  std::size_t copy_floats_ = 0;      // which are so large.
   const std::int64_t lanes_;
   const AsyncRule rule_;
   const std::span<float> copies_;

@@ -22,7 +22,8 @@ class ArrivalsTest : public testing::Test {
       std::fill(floats->begin(), floats->end(), array == 0 ? 1.0F : 0.0F);
     }
     ASSERT_TRUE(slice->use(0).ok());
-    arrivals.emplace(*slice, progress, std::vector<Piece>{{0, 6, 0}, {6, 10, 1}}, 2, rule, copies);
+    arrivals.emplace(*slice, progress, std::vector<Piece>{{0, 6, 0}, {6, 10, 1}}, 2, rule, 2,
+                     copies);
   }
 
   static Header push_of(std::int64_t task, std::uint64_t piece, double lr = 0.5) {

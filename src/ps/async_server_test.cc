@@ -41,13 +41,6 @@ std::vector<float> all_results(const Client& client) {
   return all;
 }
 
-// When a worker dies: in which task that it gets, after how many buckets.
-struct Death {
-  int worker = -1;
-  int tasks = 0;
-  std::size_t buckets = 0;
-};
-
 struct Outcome {
   int ended = 0;              // Workers that saw the end of the stretch.
   std::int64_t step = 0;      // Where it ended.
@@ -188,7 +181,7 @@ TEST_P(AsyncServers, ApplyEveryTaskOnce) {
 }
 
 TEST_P(AsyncServers, HoldABoundOfStaleness) {
-  TestServers servers(2);
+  TestServers servers(2, "token", nullptr, kLeastCredit);
   Generation generation(servers, GetParam(), 3, 1);
   const Outcome outcome = generation.run(0, 40, /*loads=*/true, {}, 1);
   EXPECT_EQ(outcome.ended, 3);
@@ -222,7 +215,7 @@ TEST_P(AsyncServers, GoBackToAStateThatIsLoaded) {
 
 // With momentum and what depends on how old a gradient is, the order of pushes decides the bits.
 TEST_P(AsyncServers, CopiesHaveTheSameBitsWhateverTheOrderOfPushes) {
-  TestServers servers(3);
+  TestServers servers(3, "token", nullptr, kLeastCredit);
   for (std::uint64_t stretch = 0; stretch < 3; ++stretch) {
     Generation generation(servers, GetParam(), 3, stretch + 1, 2 + stretch % 2);
     generation.set_rule({.stale_lr = StaleRate::kLowered, .compensation = 0.01}, 0.5);
@@ -272,7 +265,7 @@ TEST_P(AsyncServers, ServersJoinBetweenStretches) {
 }
 
 TEST_P(AsyncServers, AQuorumIsAppliedAtAllCopies) {
-  TestServers servers(3);
+  TestServers servers(3, "token", nullptr, kLeastCredit);
   Generation generation(servers, GetParam(), 3, 1, 2);
   generation.set_rule({.applying = Applying::kWhenClosed}, 0);
   generation.set_quorum(2);

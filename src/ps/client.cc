@@ -151,7 +151,7 @@ Status Client::fetch(std::int64_t step, std::span<const Bucket> ranges, const Ar
 }
 
 Status Client::fetch_tables(std::int64_t step, std::span<float> parameters, Deadline deadline) {
-  for (auto& server : servers_) {
+  for (const auto& server : first_holders()) {
     for (const RowRange& range : rows_in(server->slice(), config_.plan.tables)) {
       server->fetch(step, 0, range.begin,
                     parameters.subspan(range.begin, range.at(range.last) - range.begin));
@@ -195,7 +195,7 @@ Status Client::pull_rows(std::int64_t steps_done, std::span<const RowLists> rows
 }
 
 void Client::begin(std::int64_t steps_done, double lr, std::uint64_t samples) {
-  TANDEM_CHECK(config_.plan.tables.empty() || pulled_ == steps_done);
+  TANDEM_CHECK(config_.plan.tables.empty() || steps_done == kNoTask || pulled_ == steps_done);
   now_.step = steps_done;
   now_.lr = lr;
   now_.samples = samples;
@@ -269,6 +269,11 @@ Result<bool> Client::turn_all() {
   if (moved) TANDEM_TRY(answer_norms());
   if (moved && passes_on_) {
     for (auto& server : servers_) TANDEM_TRY(server->pass_on());
+  }
+  if (moved) {
+    for (auto& server : servers_) {
+      if (server->waits_for_credit()) TANDEM_TRY(server->push_ready());
+    }
   }
   return moved;
 }

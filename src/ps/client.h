@@ -124,10 +124,12 @@ class Client {
   // Where the plan has tables, before begin(): says which rows each of this worker's partial sums
   // reads and trains in the step, and brings those of the state after `steps_done` into
   // `parameters`, the whole vector of them. Rows that are not named are neither read nor pushed.
+  // Where workers do not wait for each other, it is about a task, and brings what they are now.
   Status pull_rows(std::int64_t steps_done, std::span<const RowLists> rows,
                    std::span<float> parameters, Deadline deadline);
   // Where tables are kept by key: brings rows of the state after `step` into the windows, in the
-  // order of their numbers, at any time between two steps.
+  // order of their numbers, at any time between two steps. Where workers do not wait for each other
+  // `step` is the first task after it.
   Status read_rows(std::int64_t step, const RowLists& rows, std::span<float> parameters,
                    Deadline deadline);
   // There, too: all that the tables hold after `step`. Takes little memory, and as long as it
@@ -138,7 +140,8 @@ class Client {
   // All rows of all tables of the state after `step`, at any time between two steps.
   Status fetch_tables(std::int64_t step, std::span<float> parameters, Deadline deadline);
 
-  // The step after `steps_done` begins; or a task, of so many samples.
+  // The step after `steps_done` begins; or a task, of so many samples. REQUIRES: where the plan has
+  // tables, pull_rows() was called for it.
   void begin(std::int64_t steps_done, double lr, std::uint64_t samples = 0);
   // The next `count` buckets are complete in every partial sum: pushes them.
   Status ready(std::size_t count);
@@ -175,9 +178,15 @@ class Client {
   // Of servers that may be silent for so long, but need any time to move whole tables.
   using Patience = std::chrono::milliseconds;
   static Patience patience_until(Deadline deadline);
+  // Of a pull that is for no task.
+  static constexpr std::int64_t kNoTask = -1;
 
   explicit Client(ClientConfig config);
 
+  // The first holder of each slice.
+  std::span<const std::unique_ptr<ServerEnd>> first_holders() const {
+    return std::span(servers_).first(config_.servers.size());
+  }
   ServerEnd& furthest(std::size_t slice, std::int64_t step) const;
   bool is_complete(const ServerEnd& server, std::int64_t step) const;
   Status bring_level(const std::vector<ServerEnd*>& behind, std::int64_t step, std::size_t arrays,

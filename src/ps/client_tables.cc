@@ -33,7 +33,7 @@ Status Client::read_rows(std::int64_t step, const RowLists& rows, std::span<floa
                          Deadline deadline) {
   TANDEM_CHECK(config_.plan.is_sparse() && rows.size() == config_.plan.tables.size());
   all_rows_ = rows;
-  for (auto& server : servers_) server->rows().read(step, all_rows_, parameters);
+  for (const auto& server : first_holders()) server->rows().read(step, all_rows_, parameters);
   return await(
       [&] {
         return std::all_of(servers_.begin(), servers_.end(),
@@ -59,15 +59,16 @@ Status Client::read_table(std::int64_t step, std::size_t table, Records what,
     std::size_t taken = 0;  // and records in all.
   };
   TANDEM_ASSIGN(const std::size_t record, record_bytes(table, what));
-  std::vector<Stream> streams(servers_.size());
+  const auto servers = first_holders();
+  std::vector<Stream> streams(servers.size());
   const auto ask = [&](std::size_t i) {
-    servers_[i]->ask_records(step, {i, servers_.size()}, table, what, streams[i].taken);
+    servers[i]->ask_records(step, {i, servers.size()}, table, what, streams[i].taken);
   };
-  for (std::size_t i = 0; i < servers_.size(); ++i) ask(i);
+  for (std::size_t i = 0; i < servers.size(); ++i) ask(i);
   const auto answered = [&] {
     return await(
         [&] {
-          return std::all_of(servers_.begin(), servers_.end(),
+          return std::all_of(servers.begin(), servers.end(),
                              [](const auto& server) { return server->has_records(); });
         },
         "give what their tables hold", collective::deadline_after(patience));
@@ -86,21 +87,21 @@ Status Client::read_table(std::int64_t step, std::size_t table, Records what,
     while (!is_short) {
       std::size_t first = streams.size();
       for (std::size_t i = 0; i < streams.size(); ++i) {
-        const std::string& records = servers_[i]->records();
+        const std::string& records = servers[i]->records();
         if (streams[i].at == records.size()) continue;
         if (records.size() % record != 0)
-          return Error(Code::kCorrupt, fmt::format("{} sent half a record", servers_[i]->name()));
+          return Error(Code::kCorrupt, fmt::format("{} sent half a record", servers[i]->name()));
         if (first == streams.size() ||
-            key_at(records, streams[i].at) < key_at(servers_[first]->records(), streams[first].at))
+            key_at(records, streams[i].at) < key_at(servers[first]->records(), streams[first].at))
           first = i;
       }
       if (first == streams.size()) break;
       Stream& stream = streams[first];
-      merged.append(servers_[first]->records(), stream.at, record);
+      merged.append(servers[first]->records(), stream.at, record);
       stream.at += record;
       ++stream.taken;
-      is_short = stream.at == servers_[first]->records().size() &&
-                 stream.taken < servers_[first]->all_records();
+      is_short = stream.at == servers[first]->records().size() &&
+                 stream.taken < servers[first]->all_records();
       if (is_short) {
         stream.at = 0;
         ask(first);
@@ -110,9 +111,9 @@ Status Client::read_table(std::int64_t step, std::size_t table, Records what,
     if (!is_short) break;
   }
   for (std::size_t i = 0; i < streams.size(); ++i) {
-    if (streams[i].taken == servers_[i]->all_records()) continue;
-    return Error(Code::kCorrupt, fmt::format("{} sent {} of {} records", servers_[i]->name(),
-                                             streams[i].taken, servers_[i]->all_records()));
+    if (streams[i].taken == servers[i]->all_records()) continue;
+    return Error(Code::kCorrupt, fmt::format("{} sent {} of {} records", servers[i]->name(),
+                                             streams[i].taken, servers[i]->all_records()));
   }
   return pass_on();
 }
@@ -124,7 +125,7 @@ Result<std::size_t> Client::record_bytes(std::size_t table, Records what) const 
   return Row::kHeadBytes + rule.words() * sizeof(float);
 }
 
-// Each to the server that has its key; those that are not in `to` have theirs.
+// Each to the servers that have its key; those that are not in `to` have theirs.
 Status Client::give_records(std::int64_t step, const TableRecords& records,
                             const std::vector<ServerEnd*>& to, Patience patience) {
   std::vector<std::string> parts(config_.servers.size());
@@ -135,8 +136,8 @@ Status Client::give_records(std::int64_t step, const TableRecords& records,
         bytes.substr(at, records.record_bytes));
   }
   for (ServerEnd* const server : to) {
-    std::string& part = parts[server->slice_number()];
-    if (!part.empty()) server->load_records(step, records.table, records.what, std::move(part));
+    const std::string& part = parts[server->slice_number()];
+    if (!part.empty()) server->load_records(step, records.table, records.what, part);
   }
   // What is not sent yet takes memory.
   return await(
@@ -212,15 +213,16 @@ Status Client::move_table(std::int64_t step, ServerEnd& from, const KeyShare& sh
 }
 
 Result<std::vector<TableSize>> Client::table_sizes(Deadline deadline) {
-  for (auto& server : servers_) server->ask_sizes();
+  const auto servers = first_holders();
+  for (const auto& server : servers) server->ask_sizes();
   TANDEM_TRY(await(
       [&] {
-        return std::all_of(servers_.begin(), servers_.end(),
+        return std::all_of(servers.begin(), servers.end(),
                            [](const auto& server) { return server->sizes() != nullptr; });
       },
       "say how large their tables are", deadline));
   std::vector<TableSize> sizes(config_.plan.tables.size());
-  for (const auto& server : servers_) {
+  for (const auto& server : servers) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const wire::PsTableSize& part = server->sizes()->tables(static_cast<int>(i));
       sizes[i].rows += part.rows();

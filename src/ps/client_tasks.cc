@@ -46,7 +46,7 @@ Status Client::begin_stretch(const StretchPlan& plan, Deadline deadline) {
 }
 
 Status Client::pull(Deadline deadline) {
-  begin(-1, 0);
+  begin(kNoTask, 0);
   for (auto& server : servers_) {
     if (!server->is_idle()) server->pull();
   }

@@ -64,6 +64,14 @@ Status greet(net::SecureSocket& socket, const std::string& token, Deadline deadl
   }
 }
 
+Result<net::SecureSocket> open(Descriptor connected, const std::string& token,
+                               const std::shared_ptr<const net::Tls>& tls, Deadline deadline) {
+  TANDEM_ASSIGN(net::SecureSocket socket,
+                net::SecureSocket::create(std::move(connected), net::Role::kConnects, tls));
+  TANDEM_TRY(greet(socket, token, deadline));
+  return socket;
+}
+
 }  // namespace
 
 Result<net::SecureSocket> connect_to(const net::Endpoint& endpoint, const std::string& token,
@@ -88,13 +96,13 @@ Result<net::SecureSocket> connect_to(const net::Endpoint& endpoint, const std::s
     for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
       auto connected = connect_once(*each, deadline);
       if (connected.ok()) {
-        TANDEM_ASSIGN(
-            net::SecureSocket socket,
-            net::SecureSocket::create(std::move(connected).value(), net::Role::kConnects, tls));
-        TANDEM_TRY(greet(socket, token, deadline));
-        return socket;
+        auto opened = open(std::move(connected).value(), token, tls, deadline);
+        // One that closes has too many strangers just now.
+        if (opened.ok() || opened.error().code() != Code::kPeerLost) return opened;
+        why = opened.error().message();
+      } else {
+        why = connected.error().message();
       }
-      why = connected.error().message();
     }
     if (left_ms(last_try) == 0) return Error(Code::kPeerLost, why);
     std::this_thread::sleep_for(kPause);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ps/credit.h"
+
 namespace tandem::ps {
 namespace {
 
@@ -26,6 +28,10 @@ bool is_hot(Kind kind) {
   return kind == Kind::kPush || kind == Kind::kResult || kind == Kind::kTask;
 }
 
+std::uint64_t result_cost(const Header& header) {
+  return header.kind == Kind::kResult ? cost_of(header.bytes) : 0;
+}
+
 }  // namespace
 
 Connection::Connection(net::SecureSocket socket, std::string peer)
@@ -35,6 +41,7 @@ void Connection::send(const Header& header, std::span<const std::byte> payload,
                       std::shared_ptr<const void> owner) {
   Header full = header;
   full.bytes = payload.size();
+  unsent_results_ += result_cost(full);
   if (is_hot(header.kind) && shared_ && (payload.empty() || is_own(payload))) {
     if (!payload.empty())
       full.offset = static_cast<std::uint64_t>(payload.data() - shared_->own.data());
@@ -43,7 +50,7 @@ void Connection::send(const Header& header, std::span<const std::byte> payload,
     write_ring();
     return;
   }
-  queue_.push_back({encode(full), payload, {}, std::move(owner)});
+  queue_.push_back({encode(full), payload, {}, std::move(owner), result_cost(full)});
 }
 
 void Connection::send_text(Header header, std::string payload) {
@@ -94,6 +101,7 @@ Result<bool> Connection::turn(Receiver& receiver) {
 bool Connection::write_ring() {
   bool wrote = false;
   while (!shared_->waiting.empty() && shared_->out.write(shared_->waiting.front())) {
+    unsent_results_ -= result_cost(shared_->waiting.front());
     shared_->waiting.pop_front();
     wrote = true;
   }
@@ -156,6 +164,7 @@ Result<bool> Connection::send_some() {
     if (sent_of_first_ < kHeaderBytes + payload) break;
     sent_of_first_ -= kHeaderBytes + payload;
     sent_bytes_ += payload;
+    unsent_results_ -= queue_.front().result_cost;
     queue_.pop_front();
   }
   return true;

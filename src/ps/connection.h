@@ -74,6 +74,8 @@ class Connection {
 
   // Whether the socket must be writable before turn() can go on.
   bool has_unsent() const { return !queue_.empty() || socket_.has_unsent(); }
+  // What results that are not yet on their way cost (ps/credit.h).
+  std::uint64_t unsent_results() const { return unsent_results_; }
   // Whether headers wait for room in the ring.
   bool waits_for_ring() const { return shared_ && !shared_->waiting.empty(); }
   // Before sleeping: false when something has come already.
@@ -92,6 +94,7 @@ class Connection {
     std::span<const std::byte> lent;
     std::string text;
     std::shared_ptr<const void> owner = {};
+    std::uint64_t result_cost = 0;  // 0: it is none.
 
     std::span<const std::byte> payload() const {
       return text.empty() ? lent : std::as_bytes(std::span(text));
@@ -126,7 +129,7 @@ class Connection {
 
   std::optional<Shared> shared_;
   unsigned quiet_turns_ = 0;  // Since the socket was looked at.
-  std::uint64_t sent_bytes_ = 0, received_bytes_ = 0;
+  std::uint64_t sent_bytes_ = 0, received_bytes_ = 0, unsent_results_ = 0;
 };
 
 }  // namespace tandem::ps

@@ -310,6 +310,27 @@ TEST(PartialPull, GoesOnFromTheLastStepAndTheOneBefore) {
   train_and_compare(running, plan, 7, 9, Sharing::kWhereItCan);
 }
 
+// Copies are compared when a generation begins, too.
+TEST(PartialPull, CopiesHaveTheSameBits) {
+  using optim::OptimizerKind;
+  for (const OptimizerKind kind : {OptimizerKind::kAdagrad, OptimizerKind::kAdam}) {
+    TestServers running(3);
+    Plan plan = plan_of(4, 2);
+    plan.optimizer.kind = kind;
+    plan.clip.norm = kind == OptimizerKind::kAdam ? 5 : 0;
+    plan.replicas = 2;
+    train_and_compare(running, plan, 0, 5, Sharing::kWhereItCan);
+    plan.generation = 2;
+    train_and_compare(running, plan, 4, 8, Sharing::kNever);
+    plan.generation = 3;
+    const auto next = connect(running, plan, 0, Sharing::kNever);
+    ASSERT_TRUE(next->all_have(8));
+    ASSERT_TRUE(next->use(8, deadline_after(seconds(20))).ok());
+    const Status equal = next->compare_copies(8, deadline_after(seconds(20)));
+    EXPECT_TRUE(equal.ok()) << equal.error().message();
+  }
+}
+
 TEST(PartialPull, MovesFarFewerBytesThanWholeTables) {
   std::vector<std::uint64_t> sent, received;
   for (const Pull pull : {Pull::kFull, Pull::kPartial}) {

@@ -17,9 +17,10 @@ using collective::Bucket;
 // (optim/clip.h); some are empty when there are more servers than blocks. REQUIRES: servers > 0.
 std::vector<Bucket> cut_slices(std::size_t floats, std::size_t servers);
 
-// A piece is small enough that the next arrives while it is summed, and large enough that its
-// header costs nothing.
-inline constexpr std::size_t kPieceFloats = 1 << 14;
+// A piece is small enough that the next arrives while it is summed, in the second-level cache, and
+// large enough that its header and turns between sending and receiving cost little. A quarter of it
+// took 1.3 to 1.5 times as long over TCP, and 1.6 times for 32 MiB in shared memory.
+inline constexpr std::size_t kPieceFloats = 1 << 16;
 
 struct Piece {
   std::size_t begin = 0, end = 0;  // Floats of the vector.

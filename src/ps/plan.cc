@@ -91,7 +91,7 @@ Status read_sparse(const wire::PsPlan& message, Plan& plan) {
   if (plan.admit_after < 0 || plan.admit_after >= kMostStep || plan.evict_after < 0 ||
       plan.evict_after > kMostStep)
     return wrong("when rows are made and given up");
-  if (plan.is_sparse() && (plan.replicas > 1 || plan.clip.norm > 0 || message.has_async()))
+  if (plan.is_sparse() && plan.clip.norm > 0)
     return wrong("what tables that are kept by key cannot have");
   return {};
 }
@@ -234,7 +234,8 @@ Result<Plan> from_wire(const wire::PsPlan& message) {
     const wire::PsAsync& async = message.async();
     if (!std::isfinite(async.compensation()) || async.compensation() < 0)
       return wrong("its compensation of delays");
-    if (plan.pull != Pull::kFull || plan.floats != plan.parameters || plan.clip.norm > 0 ||
+    const bool ordered = plan.replicas > 1 || async.collects();
+    if ((!plan.tables.empty() && ordered) || plan.floats != plan.parameters || plan.clip.norm > 0 ||
         plan.lanes > kMostTasks)
       return wrong("what workers that do not wait for each other cannot have");
     plan.async = {.stale_lr = async.lowers_stale_lr() ? StaleRate::kLowered : StaleRate::kKept,

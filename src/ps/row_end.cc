@@ -44,8 +44,9 @@ class RowEnd::Places {
   std::size_t next_;
 };
 
-RowEnd::RowEnd(const Plan& plan, const Bucket& slice, const KeyShare& share, Connection& connection)
-    : connection_(connection) {
+RowEnd::RowEnd(const Plan& plan, const Bucket& slice, const KeyShare& share, Gives gives,
+               Connection& connection)
+    : connection_(connection), gives_(gives) {
   for (const RowRange& range : rows_of(plan, slice, share)) {
     Held held;
     held.range = range;
@@ -110,7 +111,7 @@ void RowEnd::ask(std::int64_t step, const RowLists& all, std::span<float> parame
   all_ = &all;
   for (Held& held : ranges_) {
     held.came = held.placed = 0;
-    if (list(held, 0).empty()) continue;
+    if (gives_ == Gives::kNothing || list(held, 0).empty()) continue;
     connection_.send({.kind = Kind::kPullRows,
                       .slot = static_cast<std::uint32_t>(held.names[0]),
                       .step = step,
@@ -119,9 +120,10 @@ void RowEnd::ask(std::int64_t step, const RowLists& all, std::span<float> parame
 }
 
 bool RowEnd::has_pulled() const {
-  return std::all_of(ranges_.begin(), ranges_.end(), [&](const Held& held) {
-    return held.names.empty() || held.came == list(held, 0).size();
-  });
+  return gives_ == Gives::kNothing ||
+         std::all_of(ranges_.begin(), ranges_.end(), [&](const Held& held) {
+           return held.names.empty() || held.came == list(held, 0).size();
+         });
 }
 
 void RowEnd::begin_step() {
@@ -186,8 +188,8 @@ Status RowEnd::push_one(Held& held, std::size_t index, const RowSource& source, 
 RowEnd::Held* RowEnd::wanted(const Header& rows) {
   const auto held = std::find_if(ranges_.begin(), ranges_.end(),
                                  [&](const Held& each) { return each.range.table == rows.place; });
-  if (held == ranges_.end() || held->names.empty() || rows.slot != held->names[0] ||
-      rows.step != step_ || rows.bytes == 0 ||
+  if (gives_ == Gives::kNothing || held == ranges_.end() || held->names.empty() ||
+      rows.slot != held->names[0] || rows.step != step_ || rows.bytes == 0 ||
       rows.bytes % (held->range.width * sizeof(float)) != 0 || rows.sequence != held->came)
     return nullptr;
   const std::size_t count = rows.bytes / (held->range.width * sizeof(float));

@@ -23,25 +23,32 @@ struct RowSource {
   std::span<const float> vector;
 };
 
+// Whether a server answers pulls, or another one that holds the same does.
+enum class Gives : std::uint8_t { kRows, kNothing };
+
 class RowEnd {
  public:
   // `connection` must outlive it.
-  RowEnd(const Plan& plan, const Bucket& slice, const KeyShare& share, Connection& connection);
+  RowEnd(const Plan& plan, const Bucket& slice, const KeyShare& share, Gives gives,
+         Connection& connection);
 
   // Whether the server holds no rows.
   bool is_empty() const { return ranges_.empty(); }
 
   // A step begins, in which so many of this worker's partial sums touch these rows; `all` are the
   // rows of all of them. Registers the lists, and asks for the server's part of `all` after `step`
-  // steps. They are written into `parameters`, the whole vector, as they come. Where rows are held
-  // by key, the place of one in its table's window is its place in `all`, which must stay.
+  // steps, if it gives rows. They are written into `parameters`, the whole vector, as they come.
+  // Where rows are held by key, the place of one in its table's window is its place in `all`, which
+  // must stay.
   void pull(std::int64_t step, const RowLists& all, std::span<const RowLists> sums,
             std::span<float> parameters);
-  // The same between steps, for rows that are held by key and not trained.
+  // The same between steps, for rows that are held by key and not trained. REQUIRES: it gives rows.
   void read(std::int64_t step, const RowLists& all, std::span<float> parameters);
   bool has_pulled() const;
 
   void begin_step();
+  // Instead: no rows are pushed.
+  void begin_nothing() { stepped_ = true; }
   // Pushes the rows of tables that are complete with so many buckets. kDiverged when a gradient is
   // no number: the server would refuse it. REQUIRES: the sources are the partial sums of pull().
   Status push(std::span<const RowSource> sources, std::size_t buckets_ready, std::int64_t step,
@@ -86,6 +93,7 @@ class RowEnd {
   Error unexpected() const;
 
   Connection& connection_;
+  const Gives gives_;
   std::vector<Held> ranges_;
   std::int64_t step_ = 0;  // Whose rows were pulled, or are pushed.
   double lr_ = 0;

@@ -189,10 +189,20 @@ std::span<const RowGradients> RowRound::gradients(std::size_t range) {
   return gradients_;
 }
 
-optim::Updated RowRound::apply(DenseSlice& slice) {
+std::vector<RowRound::Gradient> RowRound::gradients_of(std::size_t partial) {
+  std::vector<Gradient> all;
+  for (std::size_t range = 0; range < ranges_.size(); ++range) {
+    Push& push = pushes_[partial * ranges_.size() + range];
+    const std::size_t floats = push.rows->size() * ranges_[range].width;
+    all.push_back({ranges_[range], *push.rows, std::span(push.floats).first(floats)});
+  }
+  return all;
+}
+
+optim::Updated RowRound::apply(DenseSlice& slice, Into into) {
   optim::Updated updated = optim::Updated::kFinite;
   for (std::size_t range = 0; range < ranges_.size(); ++range) {
-    if (update_.apply(range, gradients(range), slice) == optim::Updated::kNotFinite)
+    if (update_.apply(range, gradients(range), slice, into) == optim::Updated::kNotFinite)
       updated = optim::Updated::kNotFinite;
   }
   used_ = true;

@@ -56,10 +56,17 @@ class RowRound {
   // Whether the gradients of all partial sums are there, and were not used yet.
   bool is_complete() const;
   bool is_used() const { return used_; }
-  // Updates the rows. The slice's step has begun. REQUIRES, here and below: is_complete().
-  optim::Updated apply(DenseSlice& slice);
+  // Updates the rows. REQUIRES, here and below: is_complete().
+  optim::Updated apply(DenseSlice& slice, Into into = Into::kNext);
   // The same for rows that are held by key, in the step that the tables have begun.
   Result<optim::Updated> apply(TableSet& tables);
+  // What a partial sum has of each table.
+  struct Gradient {
+    const RowRange& range;
+    std::span<const std::uint32_t> rows;
+    std::span<float> floats;
+  };
+  std::vector<Gradient> gradients_of(std::size_t partial);
   // The same in two turns: `sums` are those of the whole slice (ps/row_update.h).
   void sum(std::span<float> sums);
   optim::Updated apply_sums(std::span<float> sums, DenseSlice& slice);

@@ -18,6 +18,10 @@ void note(optim::Updated part, optim::Updated& all) {
   if (part == optim::Updated::kNotFinite) all = part;
 }
 
+optim::Updated update(DenseSlice& slice, Into into, const Bucket& at, std::span<float> sums) {
+  return into == Into::kNext ? slice.apply(at, sums) : slice.apply_arrival(at, sums);
+}
+
 }  // namespace
 
 RowUpdate::RowUpdate(const Plan& plan, const Bucket& slice, const KeyShare& share)
@@ -83,9 +87,10 @@ void RowUpdate::keep_last(std::size_t range, DenseSlice& slice) {
 }
 
 optim::Updated RowUpdate::apply(std::size_t range, std::span<const RowGradients> partials,
-                                DenseSlice& slice) {
+                                DenseSlice& slice, Into into) {
   merge(range, partials);
-  return only_touched_ ? apply_touched(range, partials, slice) : apply_all(range, partials, slice);
+  return only_touched_ ? apply_touched(range, partials, slice, into)
+                       : apply_all(range, partials, slice, into);
 }
 
 // All in one push: what the table remembers of it grows once.
@@ -108,8 +113,8 @@ Result<optim::Updated> RowUpdate::apply(std::size_t range, std::span<const RowGr
 }
 
 optim::Updated RowUpdate::apply_touched(std::size_t range, std::span<const RowGradients> partials,
-                                        DenseSlice& slice) {
-  keep_last(range, slice);
+                                        DenseSlice& slice, Into into) {
+  if (into == Into::kNext) keep_last(range, slice);
   optim::Updated updated = optim::Updated::kFinite;
   const std::size_t width = ranges_[range].width, most = sums_.size() / width;
   const std::span<const std::uint32_t> all = touched_[range];
@@ -117,8 +122,8 @@ optim::Updated RowUpdate::apply_touched(std::size_t range, std::span<const RowGr
     const auto rows = all.subspan(first, std::min(most, all.size() - first));
     sum_some(range, partials, rows);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      note(slice.apply(place_of(ranges_[range], rows[i]),
-                       std::span(sums_).subspan(i * width, width)),
+      note(update(slice, into, place_of(ranges_[range], rows[i]),
+                  std::span(sums_).subspan(i * width, width)),
            updated);
     }
   }
@@ -126,7 +131,7 @@ optim::Updated RowUpdate::apply_touched(std::size_t range, std::span<const RowGr
 }
 
 optim::Updated RowUpdate::apply_all(std::size_t range, std::span<const RowGradients> partials,
-                                    DenseSlice& slice) {
+                                    DenseSlice& slice, Into into) {
   optim::Updated updated = optim::Updated::kFinite;
   const RowRange& held = ranges_[range];
   const std::size_t width = held.width, most = sums_.size() / width;
@@ -140,7 +145,7 @@ optim::Updated RowUpdate::apply_all(std::size_t range, std::span<const RowGradie
     for (const float* from = sums_.data(); touched != end; ++touched, from += width)
       std::copy_n(from, width, chunk.data() + (*touched - first) * width);
     const std::size_t begin = held.at(first) - slice_begin_;
-    note(slice.apply({begin, begin + chunk.size()}, chunk), updated);
+    note(update(slice, into, {begin, begin + chunk.size()}, chunk), updated);
   }
   return updated;
 }
@@ -165,14 +170,14 @@ void RowUpdate::sum(std::size_t range, std::span<const RowGradients> partials,
 
 optim::Updated RowUpdate::apply_sums(std::size_t range, std::span<float> sums, DenseSlice& slice) {
   const RowRange& held = ranges_[range];
-  const auto update = [&](const Bucket& at) {
+  const auto apply_part = [&](const Bucket& at) {
     return slice.apply(at, sums.subspan(at.begin, at.end - at.begin));
   };
   if (!only_touched_)
-    return update({held.at(held.first) - slice_begin_, held.at(held.last) - slice_begin_});
+    return apply_part({held.at(held.first) - slice_begin_, held.at(held.last) - slice_begin_});
   keep_last(range, slice);
   optim::Updated updated = optim::Updated::kFinite;
-  for (const std::uint32_t row : touched_[range]) note(update(place_of(held, row)), updated);
+  for (const std::uint32_t row : touched_[range]) note(apply_part(place_of(held, row)), updated);
   return updated;
 }
 

@@ -27,6 +27,12 @@ struct RowGradients {
   const float* floats = nullptr;
 };
 
+// Where in a slice an update goes.
+enum class Into : std::uint8_t {
+  kNext,   // The next state: its step has begun.
+  kPlace,  // The present one, where workers do not wait for each other: the arrival has begun.
+};
+
 class RowUpdate {
  public:
   RowUpdate(const Plan& plan, const Bucket& slice, const KeyShare& share = {});
@@ -34,9 +40,9 @@ class RowUpdate {
   // The rows that the server holds, table by table.
   const std::vector<RowRange>& ranges() const { return ranges_; }
 
-  // Updates the rows of a range, given by partial sum. The slice's step has begun.
-  optim::Updated apply(std::size_t range, std::span<const RowGradients> partials,
-                       DenseSlice& slice);
+  // Updates the rows of a range, given by partial sum.
+  optim::Updated apply(std::size_t range, std::span<const RowGradients> partials, DenseSlice& slice,
+                       Into into = Into::kNext);
 
   // The same for rows that are held by key, in the step that the tables have begun.
   Result<optim::Updated> apply(std::size_t range, std::span<const RowGradients> partials,
@@ -54,9 +60,9 @@ class RowUpdate {
   void sum_some(std::size_t range, std::span<const RowGradients> partials,
                 std::span<const std::uint32_t> rows);
   optim::Updated apply_touched(std::size_t range, std::span<const RowGradients> partials,
-                               DenseSlice& slice);
+                               DenseSlice& slice, Into into);
   optim::Updated apply_all(std::size_t range, std::span<const RowGradients> partials,
-                           DenseSlice& slice);
+                           DenseSlice& slice, Into into);
   // What the last step wrote is in one of the slice's states only.
   void keep_last(std::size_t range, DenseSlice& slice);
   Bucket place_of(const RowRange& range, std::size_t row) const;

@@ -89,7 +89,10 @@ class Server::Peer final : public Receiver {
         connection_(std::move(socket), std::move(address)) {}
 
   Connection& connection() { return connection_; }
+  const Connection& connection() const { return connection_; }
   bool is_stranger() const { return greeting_.has_value(); }
+  bool is_silent() { return is_stranger() && !connection_.socket().has_heard(); }
+  Clock::time_point since() const { return since_; }
   bool is_silent_too_long(Clock::time_point now) const {
     return (is_stranger() && now - since_ > kGreetingTime) ||
            (ends_at_ && (now > *ends_at_ || !connection_.has_unsent()));
@@ -153,7 +156,7 @@ Server::Server(const ServerConfig& config, Descriptor listener, std::uint16_t po
       secret_(secret_of(config.token)),
       listener_(std::move(listener)),
       port_(port),
-      services_(*this, config.log) {}
+      services_(*this, config.log, config.credit_bytes) {}
 
 Server::~Server() = default;
 
@@ -210,7 +213,7 @@ void Server::accept_all() {
     if (!socket.is_open()) return;
     const auto strangers = static_cast<std::size_t>(std::count_if(
         peers_.begin(), peers_.end(), [](const auto& each) { return each.second->is_stranger(); }));
-    if (strangers >= kMostStrangers) {
+    if (strangers >= kMostStrangers && !make_room()) {
       ++refused_;
       continue;
     }
@@ -225,6 +228,21 @@ void Server::accept_all() {
     peers_[id] = std::make_unique<Peer>(id, std::move(secure).value(), std::move(address),
                                         std::move(greeting).value(), services_);
   }
+}
+
+// Drops the stranger that has had most time and used it least, as net::Listener does: the oldest
+// that said nothing, or the oldest, unless even that one came just now. Whether it found one.
+bool Server::make_room() {
+  auto victim = std::find_if(peers_.begin(), peers_.end(),
+                             [](const auto& each) { return each.second->is_silent(); });
+  if (victim == peers_.end()) {
+    victim = std::find_if(peers_.begin(), peers_.end(),
+                          [](const auto& each) { return each.second->is_stranger(); });
+    if (Clock::now() - victim->second->since() < kGreetingTime / 5) return false;
+  }
+  ++refused_;
+  peers_.erase(victim);
+  return true;
 }
 
 // A worker that sent what it must not is told why; who is gone is missed by the others.
@@ -270,6 +288,11 @@ void Server::send_text(PeerId to, const Header& header, std::string payload) {
 void Server::share(PeerId with, const SharedMemory& memory) {
   if (const auto peer = peers_.find(with); peer != peers_.end())
     peer->second->connection().share(memory);
+}
+
+std::uint64_t Server::unsent_results(PeerId to) const {
+  const auto peer = peers_.find(to);
+  return peer == peers_.end() ? 0 : peer->second->connection().unsent_results();
 }
 
 void Server::close(PeerId id) {

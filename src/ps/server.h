@@ -1,6 +1,7 @@
 // A parameter server: listens for workers, lets in those that know the secret, inside TLS if it has
 // certificates, and serves them (ps/services.h) on one thread. Others cost little: at most
-// kMostStrangers of them are connected at a time, each for kGreetingTime.
+// kMostStrangers of them are connected at a time, each for kGreetingTime; one more takes the place
+// of the oldest that has said nothing, so that they keep no worker out.
 //
 // Between messages it looks for a moment, gives its core away for a moment, and then sleeps.
 #pragma once
@@ -31,6 +32,9 @@ struct ServerConfig {
   // With what both sides prove themselves in TLS; null: none, and who wants it is not let in.
   std::shared_ptr<const net::Tls> tls = nullptr;
   Service::Log log = [](const std::string&) {};
+  // Of its pushes a worker may have so much unanswered on a connection, but always one piece; what
+  // a step needs is granted if that is less (ps/credit.h).
+  std::uint64_t credit_bytes = Credit::kNoLimit;
 };
 
 class Server final : private Outbox {
@@ -58,11 +62,13 @@ class Server final : private Outbox {
             std::shared_ptr<const void> owner) override;
   void send_text(PeerId to, const Header& header, std::string payload) override;
   void share(PeerId with, const SharedMemory& memory) override;
+  std::uint64_t unsent_results(PeerId to) const override;
   void close(PeerId peer) override;
 
   bool serve_all();
   void sleep(std::chrono::milliseconds at_most);
   void accept_all();
+  bool make_room();
   void end(PeerId peer, const Error& why);
   void remove_ended();
 

@@ -24,7 +24,8 @@ ServerEnd::ServerEnd(ClientStep& now, const SliceCopy& which, net::SecureSocket 
       slice_(slices_of(now.plan, now.servers)[which.slice]),
       pieces_(pieces_of(now.plan, slice_)),
       connection_(std::move(socket), name_),
-      rows_(now.plan, slice_, {which.slice, now.servers}, connection_),
+      rows_(now.plan, slice_, {which.slice, now.servers},
+            which.copy == 0 ? Gives::kRows : Gives::kNothing, connection_),
       results_(pieces_.size()),
       numbers_(pieces_.size()) {}
 
@@ -32,7 +33,7 @@ ServerEnd::ServerEnd(ClientStep& now, net::SecureSocket socket, const net::Endpo
     : now_(now),
       name_(fmt::format("a server that leaves ({})", net::to_string(endpoint))),
       connection_(std::move(socket), name_),
-      rows_({}, {}, {}, connection_) {}
+      rows_({}, {}, {}, Gives::kNothing, connection_) {}
 
 std::vector<Bucket> ServerEnd::held(std::int64_t step) const {
   std::vector<Bucket> parts;
@@ -104,8 +105,15 @@ bool ServerEnd::may_push(std::size_t piece) const {
 }
 
 Status ServerEnd::push_ready() {
+  waits_for_credit_ = false;
   for (; may_push(pushed_); ++pushed_) {
     const Piece& piece = pieces_[pushed_];
+    const std::uint64_t cost = cost_of(piece, now_.partials.size());
+    if (!credit_.allows(cost)) {
+      waits_for_credit_ = true;
+      break;
+    }
+    credit_.take(cost);
     for (const ClientStep::OwnPartial& partial : now_.partials) {
       connection_.send({.kind = Kind::kPush,
                         .slot = partial.number,
@@ -170,6 +178,7 @@ void ServerEnd::use(std::int64_t step) {
 void ServerEnd::pull() {
   came_ = 0;
   pushed_ = pieces_.size();
+  rows_.begin_nothing();
   awaits_pull_ = first_ != nullptr;
   if (!awaits_pull_) connection_.send({.kind = Kind::kPull, .step = now_.step});
 }
@@ -272,6 +281,9 @@ Status ServerEnd::message(const Header& header, std::span<const std::byte> paylo
       wire::PsBegun begun;
       if (begun_ || !begun.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
         return unexpected();
+      if (begun.credit_bytes() == 0 && !pieces_.empty())
+        return Error(Code::kVersionMismatch, fmt::format("{} grants no credit", name_));
+      credit_ = Credit(begun.credit_bytes());
       begun_ = std::move(begun);
       return {};
     }
@@ -282,6 +294,8 @@ Status ServerEnd::message(const Header& header, std::span<const std::byte> paylo
       TANDEM_TRY(check_result(header));
       if (!is_copy()) results_[came_] = floats_of(payload);
       numbers_[came_] = header.sequence;
+      // What was pulled was not pushed, and took nothing.
+      credit_.give_back(cost_of(pieces_[came_], now_.partials.size()));
       ++came_;
       now_.norm = header.number;
       if (header.code != 0) now_.is_finite = false;

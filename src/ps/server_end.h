@@ -17,6 +17,7 @@
 #include "collective/arena.h"
 #include "net/address.h"
 #include "ps/connection.h"
+#include "ps/credit.h"
 #include "ps/plan.h"
 #include "ps/row_end.h"
 
@@ -83,7 +84,10 @@ class ServerEnd final : public Receiver {
   Status share(std::size_t rings);
 
   void begin_step();
+  // As much as the server's credit allows.
   Status push_ready();
+  // Whether more is to be pushed once results have come.
+  bool waits_for_credit() const { return waits_for_credit_; }
   // Where it follows: all that may be passed on by now.
   Status pass_on();
   bool has_all() const { return came_ == pieces_.size() && rows_.has_stepped(); }
@@ -165,6 +169,8 @@ class ServerEnd final : public Receiver {
 
   // Of the step.
   std::size_t pushed_ = 0, came_ = 0;  // Pieces.
+  Credit credit_;
+  bool waits_for_credit_ = false;
   std::vector<std::span<const float>> results_;
   std::vector<std::uint64_t> numbers_;  // Of the events that they are the results of.
   bool awaits_pull_ = false;            // To be passed on.

@@ -1,14 +1,18 @@
 #include "ps/server.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <future>
 #include <latch>
 
+#include "base/descriptor.h"
 #include "base/rng.h"
 #include "net/certificates_testing.h"
 #include "optim/clip.h"
 #include "ps/client.h"
+#include "ps/connect.h"
 #include "ps/testing.h"
 
 namespace tandem::ps {
@@ -236,6 +240,20 @@ TEST(Server, TakesMorePiecesThanARingHolds) {
   }
 }
 
+TEST(Server, WorkersKeepToTheirCredit) {
+  for (const Sharing sharing : {Sharing::kWhereItCan, Sharing::kNever}) {
+    for (const double norm : {0.0, 0.5}) {
+      Plan plan = plan_of(50'000, 77, 4, 2);
+      plan.replicas = 2;
+      plan.clip.norm = norm;
+      TestServers running(2, "token", nullptr, 1);  // A piece at a time.
+      const std::vector<float> alone = computed_alone(plan, 3);
+      for (const std::vector<float>& result : train(running, plan, 0, 3, sharing))
+        EXPECT_EQ(result, alone);
+    }
+  }
+}
+
 TEST(Server, MayHaveNothingToHold) {
   for (const Sharing sharing : {Sharing::kWhereItCan, Sharing::kNever}) {
     for (const std::size_t parameters : {1, 3}) {
@@ -300,6 +318,27 @@ TEST(Server, RefusesWhoDoesNotKnowTheToken) {
                                       deadline_after(seconds(20)));
   ASSERT_FALSE(client.ok());
   EXPECT_EQ(client.error().code(), Code::kDenied);
+}
+
+TEST(Server, IsReachedWhileManyOthersSayNothing) {
+  const TestServers running(1);
+  const net::Endpoint& endpoint = running.endpoints()[0];
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(endpoint.port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::vector<Descriptor> silent;
+  for (std::size_t i = 0; i < 5 * Server::kMostStrangers; ++i) {
+    silent.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(silent.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof address),
+              0);
+    if (i % Server::kMostStrangers != 0) continue;
+    const auto worker =
+        connect_to(endpoint, running.token(), running.tls(), deadline_after(seconds(1)));
+    ASSERT_TRUE(worker.ok()) << worker.error().message();
+  }
+  EXPECT_TRUE(
+      connect_to(endpoint, running.token(), running.tls(), deadline_after(seconds(1))).ok());
 }
 
 TEST(Server, TellsTheOthersWhoIsGone) {

@@ -8,19 +8,16 @@
 #include <cmath>
 #include <utility>
 
-#include "collective/host.h"
+#include "base/hash.h"
 #include "optim/clip.h"
-#include "ps/progress_wire.h"
-#include "ps/scope.h"
 
 namespace tandem::ps {
 namespace {
 
 // Floats that are summed and used at a time: they stay in the first-level cache.
 constexpr std::size_t kPart = 2048;
-// So many pieces are worth waking up another thread, and so many are used before the workers hear
-// of them.
-constexpr std::size_t kManyPieces = 16, kMostPieces = 64;
+// So many pieces are used before the workers hear of them.
+constexpr std::size_t kMostPieces = 64;
 
 }  // namespace
 
@@ -74,6 +71,8 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
     case Kind::kRowList:
     case Kind::kPushRows:
       if (member == members_.end() || !in_use_) return unexpected(header);
+      if (is_async())
+        return row_arrivals_->place(header, member->second.worker, *holding_->progress);
       return rows_->place(header, member->second.worker, holding_->slice->step());
     default:
       return unexpected(header);
@@ -81,11 +80,35 @@ Result<std::span<std::byte>> Service::place(PeerId peer, const Header& header) {
 }
 
 Status Service::check_push(PeerId peer, const Header& header) const {
-  const int worker = members_.at(peer).worker;
+  const Member& member = members_.at(peer);
+  const int worker = member.worker;
+  TANDEM_TRY(check_credit(peer, member, cost_of(header.bytes)));
   if (!is_async()) return round_->check(header, worker, holding_->slice->step());
   // Of one that may have come too early more is known when it is due.
   if (header.slot != 0 || order_.has_push(peer, header.place)) return unexpected(header);
   return follows() ? arrivals_->check_shape(header, worker) : arrivals_->check(header, worker);
+}
+
+// A push counts until its result is on its way, so who does not read cannot push on.
+Status Service::check_credit(PeerId peer, const Member& member, std::uint64_t cost) const {
+  const std::uint64_t unsent = out_.unsent_results(peer);
+  if (member.credit.allows(cost + unsent)) return {};
+  return Error(Code::kInvalidArgument,
+               fmt::format("refused {} bytes: {} are unanswered and {} of answers unread, and its "
+                           "credit is {}",
+                           cost, member.credit.unanswered(), unsent, member.credit.bytes()));
+}
+
+// A norm is known, and anything answered, only when all of a step has come.
+void Service::grant(Member& member) const {
+  const auto& partials = round_->partials();
+  if (!is_async()) {
+    member.partials = static_cast<std::size_t>(
+        std::count_if(partials.begin(), partials.end(),
+                      [&](const auto& each) { return each.worker == member.worker; }));
+  }
+  member.credit = Credit(round_->pieces(), member.partials,
+                         plan_->clip.norm > 0 ? Credit::kNoLimit : credit_bytes_);
 }
 
 Result<std::span<float>> Service::place_of_load(const Header& header) {
@@ -126,6 +149,8 @@ Status Service::message(PeerId peer, const Header& header, std::span<const std::
       return scale(header);
     case Kind::kPull:
       if (!arrivals_ || header.step != -1) return unexpected(header);
+      // The answer is as large as a whole task.
+      TANDEM_TRY(check_credit(peer, members_.at(peer), members_.at(peer).credit.bytes()));
       return take_event({peer, header, payload});
     case Kind::kTask:
       return task(peer, header);
@@ -143,7 +168,8 @@ Status Service::message(PeerId peer, const Header& header, std::span<const std::
     case Kind::kRowList:
     case Kind::kPullRows:
     case Kind::kPushRows:
-      return in_use_ ? take_rows(peer, header) : unexpected(header);
+      if (!in_use_) return unexpected(header);
+      return is_async() ? take_rows_async(peer, header) : take_rows(peer, header);
     case Kind::kFetchRecords:
       return fetch_records(peer, header);
     case Kind::kLoadRecords: {
@@ -163,145 +189,14 @@ Status Service::message(PeerId peer, const Header& header, std::span<const std::
   }
 }
 
-Status Service::begin(PeerId peer, std::span<const std::byte> payload) {
-  wire::PsBegin begin;
-  if (!begin.ParseFromArray(payload.data(), static_cast<int>(payload.size())))
-    return Error(Code::kCorrupt, "a worker's first message is damaged");
-  if (members_.contains(peer)) return Error(Code::kInvalidArgument, "a worker began twice");
-  TANDEM_ASSIGN(Plan plan, from_wire(begin.plan()));
-  if (plan.generation < newest_generation_ || (plan.generation == newest_generation_ && !plan_)) {
-    return Error(Code::kPeerLost, fmt::format("generation {} is over", plan.generation));
-  }
-  if (plan.generation > newest_generation_) {
-    TANDEM_TRY(begin_generation(std::move(plan), begin.plan()));
-  } else if (begin.plan().SerializeAsString() != plan_bytes_) {
-    return Error(Code::kInvalidArgument,
-                 fmt::format("{} has another plan than the other workers; do all have the same job "
-                             "and version?",
-                             begin.name()));
-  }
-  TANDEM_TRY(check_member(begin));
-  Member member;
-  member.worker = begin.worker();
-  member.name = begin.name();
-  wire::PsBegun begun;
-  shelf_->describe(begun);
-  tell_progress(begun);
-  TANDEM_TRY(share(peer, member, begin, begun));
-  members_.emplace(peer, std::move(member));
-  out_.send_text(peer, {.kind = Kind::kBegun}, begun.SerializeAsString());
-  return {};
-}
-
-Status Service::check_member(const wire::PsBegin& begin) {
-  if (begin.worker() < 0 || begin.worker() >= static_cast<int>(plan_->workers()))
-    return Error(Code::kInvalidArgument, fmt::format("there is no worker {}", begin.worker()));
-  for (const auto& [id, other] : members_) {
-    if (other.worker == begin.worker())
-      return Error(Code::kInvalidArgument,
-                   fmt::format("{} says that it is {}", begin.name(), other.name));
-  }
-  return {};
-}
-
-Status Service::begin_generation(Plan plan, const wire::PsPlan& message) {
-  if (plan_) {
-    break_up(0, Error(Code::kPeerLost, fmt::format("generation {} began", plan.generation)));
-  }
-  newest_generation_ = plan.generation;
-  const auto slice = static_cast<std::size_t>(message.server());
-  const auto servers = static_cast<std::size_t>(message.servers());
-  config_ = slice_of(plan, slice, servers);
-  is_copy_ = message.copy() > 0;
-  plan_bytes_ = message.SerializeAsString();
-  round_.emplace(pieces_of(plan, config_.slice), collective::partials_of(plan.ends));
-  rows_.emplace(plan, config_.slice, KeyShare{slice, servers});
-  tables_config_ = tables_of(plan, slice, servers);
-  plan_ = std::move(plan);
-  holding_ = shelf_->find(config_, tables_config_, plan_->floats);
-  if (holding_ && holding_->tables) holding_->tables->drop_load();
-  incoming_.reset();
-  given_progress_.reset();
-  in_use_ = has_stepped_ = false;
-  done_ = 0;
-  awaits_scale_ = false;
-  finite_ = true;
-  is_last_ = slice + 1 == servers;
-  if (is_async()) TANDEM_TRY(make_copies());
-  sums_.resize(plan_->clip.norm > 0 ? config_.slice.end - config_.slice.begin : 0);
-  updated_.assign(round_->pieces().size(), optim::Updated::kFinite);
-  if (!crew_ && updated_.size() >= kManyPieces && std::thread::hardware_concurrency() > 1)
-    crew_ = std::make_unique<Crew>(1);
-  log_(fmt::format("generation {}: {} workers, floats {} to {} of {}{}", newest_generation_,
-                   plan_->workers(), config_.slice.begin, config_.slice.end, plan_->floats,
-                   is_copy_ ? fmt::format(", copy {}", message.copy()) : ""));
-  return {};
-}
-
-// Where both are on one host, and the worker wants it.
-Status Service::share(PeerId peer, Member& member, const wire::PsBegin& begin,
-                      wire::PsBegun& begun) {
-  if (begin.memory().empty() || begin.host() != collective::host_identity()) return {};
-  auto arena = collective::Arena::open(begin.memory());
-  if (!arena.ok()) return {};  // It goes by the socket.
-  TANDEM_ASSIGN(const std::size_t size, arena->size());
-  const std::uint64_t rings = begin.rings();
-  if (begin.memory_bytes() > size || rings % alignof(RingMemory) != 0 ||
-      rings > begin.memory_bytes() || begin.memory_bytes() - rings < 2 * sizeof(RingMemory))
-    return Error(Code::kInvalidArgument, "a worker's shared memory is smaller than it says");
-  TANDEM_ASSIGN(member.memory, arena->map(0, begin.memory_bytes()));
-  // The results' memory exists before the first worker asks for its place.
-  if (!is_async() && !incoming_ && !holding_) {
-    TANDEM_ASSIGN(incoming_, make_holding(config_, tables_config_, plan_->floats));
-  }
-  const collective::Arena& shared = is_async() ? *copies_.arena : *incoming_or_held().arena;
-  const collective::Mapping& ours = is_async() ? copies_.memory : incoming_or_held().memory;
-  begun.set_shared(true);
-  begun.set_memory(shared.path());
-  begun.set_memory_bytes(ours.size());
-  auto* const memory = reinterpret_cast<RingMemory*>(member.memory.data() + rings);
-  out_.share(peer, {.out = memory + 1,
-                    .in = memory,
-                    .own = {ours.data(), ours.size()},
-                    .peers = {member.memory.data(), member.memory.size()}});
-  return {};
-}
-
-Status Service::use(PeerId peer, const Header& header) {
-  if (in_use_ && is_async()) {
-    TANDEM_TRY(use_async(header.step));
-    out_.send(peer, {.kind = Kind::kUsing, .step = header.step}, {});
-    return {};
-  }
-  if (in_use_) return unexpected(header);
-  const bool loaded = incoming_ || (holding_ && holding_->slice->is_loading());
-  if (incoming_ && !incoming_->use(header.step).ok()) incoming_.reset();
-  if (incoming_) {
-    holding_ = std::exchange(incoming_, nullptr);
-    shelf_->put(holding_);
-  } else {
-    if (!holding_)
-      return Error(Code::kNotFound, fmt::format("no state after step {}", header.step));
-    if (!is_async() || loaded) TANDEM_TRY(holding_->use(header.step));
-  }
-  if (loaded) {
-    holding_->progress.reset();
-    if (given_progress_) {
-      TANDEM_ASSIGN(holding_->progress,
-                    from_wire(*given_progress_, plan_->lanes, round_->pieces().size()));
-      holding_->tally = from_wire(given_progress_->tally());
-    }
-  }
-  if (is_async()) TANDEM_TRY(use_async(header.step));
-  holding_->used_in = newest_generation_;
-  in_use_ = true;
-  out_.send(peer, {.kind = Kind::kUsing, .step = header.step}, {});
-  return {};
-}
-
 Status Service::checksum(PeerId peer, const Header& header) {
   if (!in_use_) return unexpected(header);
   TANDEM_ASSIGN(std::string sum, holding_->slice->checksum(header.step));
+  if (has_tables()) {
+    if (header.step != holding_->tables->step()) return unexpected(header);
+    sum += holding_->tables->checksum();
+    sum = hash_hex(std::as_bytes(std::span(sum)));
+  }
   out_.send_text(peer, {.kind = Kind::kSumIs, .step = header.step}, std::move(sum));
   return {};
 }
@@ -309,6 +204,7 @@ Status Service::checksum(PeerId peer, const Header& header) {
 Status Service::push(PeerId peer, const Header& header, std::span<const std::byte> payload) {
   if (!in_use_) return unexpected(header);
   TANDEM_TRY(check_push(peer, header));
+  members_.at(peer).credit.take(cost_of(header.bytes));
   if (is_async()) return take_event({peer, header, payload});
   round_->add(header, floats_of(payload).data());
   // What lies in the worker's memory stays there.
@@ -325,7 +221,7 @@ void Service::settle() {
 
 void Service::for_pieces(std::size_t begin, std::size_t end,
                          const std::function<void(std::size_t)>& each) {
-  if (crew_ && end - begin >= kManyPieces) {
+  if (crew_ && end - begin >= kPiecesForTwo) {
     crew_->run(begin, end, each);
   } else {
     for (std::size_t i = begin; i < end; ++i) each(i);
@@ -397,6 +293,7 @@ void Service::send_piece(std::size_t index) {
                       .number = norm_};
   send_result(result, holding_->slice->result(
                           {piece.begin - config_.slice.begin, piece.end - config_.slice.begin}));
+  for (auto& [peer, member] : members_) member.credit.give_back(cost_of(piece, member.partials));
 }
 
 // Without the floats the message still says where they lie: it goes the same way.
@@ -456,49 +353,7 @@ void Service::end_step() {
   rows_->next();
   done_ = 0;
   stepping_ = false;
-  // All workers have pushed, so every server of the generation has its state.
-  if (!std::exchange(has_stepped_, true)) shelf_->keep_only(newest_generation_);
-}
-
-void Service::dismiss(const Error& why) {
-  if (plan_) break_up(0, why);
-}
-
-void Service::gone(PeerId peer, const Error& why) {
-  texts_.erase(peer);
-  const auto member = members_.find(peer);
-  if (member == members_.end()) return;
-  const std::string name = member->second.name;
-  settle();
-  if (!plan_) return;
-  break_up(peer, Error(why.code(), fmt::format("{}: {}", name, why.message())));
-}
-
-// The step under way is dropped; the state after the last one stays. Workers go on with others, but
-// not where memory is out: the same would happen again.
-void Service::break_up(PeerId guilty, const Error& why) {
-  log_(fmt::format("generation {} is over: {}", newest_generation_, why.message()));
-  for (const auto& [peer, member] : members_) {
-    if (peer == guilty) continue;
-    const Code code =
-        guilty == 0 && why.code() == Code::kOutOfSpace ? Code::kOutOfSpace : Code::kPeerLost;
-    out_.send_text(peer, {.kind = Kind::kFailed, .code = static_cast<std::uint16_t>(code)},
-                   why.message());
-    out_.close(peer);
-  }
-  members_.clear();
-  plan_.reset();
-  round_.reset();
-  rows_.reset();
-  stepping_ = false;
-  incoming_.reset();
-  in_use_ = false;
-  done_ = 0;
-  awaits_scale_ = false;
-  given_progress_.reset();
-  order_ = {};
-  arrivals_.reset();
-  dispenser_.reset();
+  note_push();
 }
 
 }  // namespace tandem::ps

@@ -18,12 +18,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "collective/arena.h"
 #include "ps/arrivals.h"
 #include "ps/connection.h"
+#include "ps/credit.h"
 #include "ps/crew.h"
 #include "ps/dense_slice.h"
 #include "ps/dispenser.h"
@@ -31,6 +33,7 @@
 #include "ps/message.h"
 #include "ps/plan.h"
 #include "ps/round.h"
+#include "ps/row_arrivals.h"
 #include "ps/row_round.h"
 #include "ps/shelf.h"
 
@@ -49,6 +52,9 @@ class Outbox {
                     std::shared_ptr<const void> owner) = 0;
   virtual void send_text(PeerId to, const Header& header, std::string payload) = 0;
   virtual void share(PeerId with, const SharedMemory& memory) = 0;
+  // What results that were sent and are not yet on their way cost (ps/credit.h): of a peer that
+  // does not read they would fill the server's memory.
+  virtual std::uint64_t unsent_results(PeerId to) const = 0;
   // Once what was sent is gone.
   virtual void close(PeerId peer) = 0;
 };
@@ -61,6 +67,7 @@ Status send_state(Outbox& out, const Shelf& shelf, PeerId to, const Header& fetc
 // An answer that takes memory until it was sent, or nothing. Who does not read must not ask again:
 // the server's memory would fill up.
 using Unsent = std::weak_ptr<const void>;
+Error asked_too_soon(const Header& header);
 
 // Answers a kFetchRecords, unless the last answer to that peer is unsent. REQUIRES: no generation
 // trains on tables of another step.
@@ -70,9 +77,11 @@ class Service {
  public:
   using Log = std::function<void(const std::string&)>;
 
-  // States are kept on the shelf, which may be that of other slices of this process, too.
-  Service(Outbox& out, Log log, std::shared_ptr<Shelf> shelf = std::make_shared<Shelf>())
-      : out_(out), log_(std::move(log)), shelf_(std::move(shelf)) {}
+  // States are kept on the shelf, which may be that of other slices of this process, too. A worker
+  // may have so many bytes of pushes unanswered, but always one piece (ps/credit.h).
+  Service(Outbox& out, Log log, std::shared_ptr<Shelf> shelf = std::make_shared<Shelf>(),
+          std::uint64_t credit_bytes = Credit::kNoLimit)
+      : out_(out), log_(std::move(log)), shelf_(std::move(shelf)), credit_bytes_(credit_bytes) {}
 
   // As Receiver's, of a peer that has proved itself.
   Result<std::span<std::byte>> place(PeerId peer, const Header& header);
@@ -85,6 +94,9 @@ class Service {
   void dismiss(const Error& why);
 
  private:
+  // So many pieces at a time are worth waking up another thread.
+  static constexpr std::size_t kPiecesForTwo = 16;
+
   // What each worker was answered last, in memory that workers of this host map.
   struct Copies {
     std::unique_ptr<collective::Arena> arena;
@@ -93,13 +105,17 @@ class Service {
   struct Member {
     int worker = 0;
     std::string name;
+    std::size_t partials = 1;                              // That it pushes,
+    Credit credit;                                         // and how much of them at a time.
     collective::Mapping memory;                            // Its own, where it shares it.
     std::map<std::uint32_t, std::vector<float>> received;  // By partial sum, where it does not.
     Unsent records;                                        // Of tables that are kept by key,
     std::map<std::size_t, Unsent> rows;                    // and rows, by table.
   };
 
+  void grant(Member& member) const;
   Status check_push(PeerId peer, const Header& header) const;
+  Status check_credit(PeerId peer, const Member& member, std::uint64_t cost) const;
   Result<std::span<float>> place_of_load(const Header& header);
   Status begin(PeerId peer, std::span<const std::byte> payload);
   Status check_member(const wire::PsBegin& begin);
@@ -112,11 +128,13 @@ class Service {
   // Of tables: ps/service_rows.cc.
   Status take_rows(PeerId peer, const Header& header);
   Status send_rows(PeerId peer, const Header& header, const RowRound::Pull& pull);
+  // Where workers do not wait for each other.
+  Status take_rows_async(PeerId peer, const Header& header);
+  Status apply_arrived_rows(PeerId peer);
   void take_complete_rows();
   void end_rows(optim::Updated updated);
   // Of tables that are kept by key: ps/service_tables.cc.
   bool has_tables() const { return plan_->is_sparse(); }
-  Status send_rows_by_key(PeerId peer, const Header& header, const RowRound::Pull& pull);
   Status step_tables();
   Status fetch_records(PeerId peer, const Header& header);
   Status load_records(const Header& header, std::span<const std::byte> records);
@@ -155,11 +173,20 @@ class Service {
   bool follows() const {
     return is_copy_ && is_async() && plan_->async->applying == Applying::kAtOnce;
   }
+  // What a task has here: its pieces, and rows as a whole.
+  std::size_t parts_of_task() const {
+    return round_->pieces().size() + (row_arrivals_->is_empty() ? 0 : 1);
+  }
+  // Who pushes knows that every server of the generation has its state.
+  void note_push() {
+    if (!std::exchange(has_stepped_, true)) shelf_->keep_only(newest_generation_);
+  }
   Holding& incoming_or_held() { return incoming_ ? *incoming_ : *holding_; }
 
   Outbox& out_;
   const Log log_;
   const std::shared_ptr<Shelf> shelf_;
+  const std::uint64_t credit_bytes_;
   std::shared_ptr<Holding> holding_;   // The slice's, on the shelf; null when there is none.
   std::shared_ptr<Holding> incoming_;  // Is being loaded, and goes there.
 
@@ -192,6 +219,7 @@ class Service {
   // Of the generation, where workers do not wait for each other.
   Copies copies_;
   std::optional<Arrivals> arrivals_;
+  std::optional<RowArrivals> row_arrivals_;
   EventOrder order_;
   std::optional<Dispenser> dispenser_;  // The last server's.
   bool is_last_ = false;

@@ -21,10 +21,13 @@ void to_wire(const ClosedStep& closed, wire::PsClosed& message) {
 // All of it is there before the first worker asks for its place.
 Status Service::make_copies() {
   copies_ = {};
-  const std::size_t slice = config_.slice.end - config_.slice.begin;
+  // A server that has rows alone shares memory all the same.
+  std::size_t floats = 1;
+  for (const Piece& piece : round_->pieces())
+    floats += plan_->workers() * (piece.end - piece.begin);
   TANDEM_ASSIGN(collective::Arena arena, collective::Arena::create());
   copies_.arena = std::make_unique<collective::Arena>(std::move(arena));
-  TANDEM_ASSIGN(copies_.memory, copies_.arena->map(0, plan_->workers() * slice * sizeof(float)));
+  TANDEM_ASSIGN(copies_.memory, copies_.arena->map(0, floats * sizeof(float)));
   return {};
 }
 
@@ -48,18 +51,20 @@ Status Service::use_async(std::int64_t step) {
   Holding& held = *holding_;
   if (!held.progress) {
     held.tally = {};
-    held.progress.emplace(held.slice->step(), plan_->lanes, round_->pieces().size());
+    held.progress.emplace(held.slice->step(), plan_->lanes, parts_of_task());
   }
   if (step != held.progress->from()) {
     if (!held.progress->stands_after(step))
       return Error(Code::kNotFound, fmt::format("the server does not stand after step {}", step));
     held.tally = {};
-    held.progress.emplace(step, plan_->lanes, round_->pieces().size());
+    held.progress.emplace(step, plan_->lanes, parts_of_task());
     held.slice->stand_after(step);
+    if (held.tables) TANDEM_TRY(held.tables->stand_after(step));
   }
   dispenser_.reset();
   order_ = {};
   arrivals_.emplace(*held.slice, *held.progress, round_->pieces(), plan_->lanes, *plan_->async,
+                    plan_->workers(),
                     std::span(reinterpret_cast<float*>(copies_.memory.data()),
                               copies_.memory.size() / sizeof(float)));
   return {};
@@ -67,8 +72,7 @@ Status Service::use_async(std::int64_t step) {
 
 // A push or a pull. The first holder does what comes, a copy what the first holder did.
 Status Service::take_event(const EventOrder::Event& event) {
-  // Who pushes knows that every server of the generation has its state.
-  if (!std::exchange(has_stepped_, true)) shelf_->keep_only(newest_generation_);
+  note_push();
   if (follows() && event.header.sequence != order_.next())
     return order_.keep(event, plan_->workers() * (arrivals_->pieces().size() + 1));
   TANDEM_TRY(carry_out(event));
@@ -92,12 +96,14 @@ Status Service::carry_out(const EventOrder::Event& event) {
 }
 
 Status Service::push_async(PeerId peer, const Header& header, std::span<const std::byte> payload) {
-  const int worker = members_.at(peer).worker;
+  Member& member = members_.at(peer);
+  const int worker = member.worker;
+  member.credit.give_back(cost_of(header.bytes));
   if (follows()) TANDEM_TRY(arrivals_->check(header, worker));
   TANDEM_ASSIGN(const optim::Updated updated, arrivals_->apply(header, worker, floats_of(payload)));
   if (updated == optim::Updated::kNotFinite) finite_ = false;
   answer(peer, header.step, header.place);
-  return {};
+  return apply_arrived_rows(peer);
 }
 
 void Service::answer(PeerId peer, std::int64_t task, std::size_t piece) {

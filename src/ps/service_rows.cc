@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "ps/service.h"
 
@@ -30,24 +31,72 @@ Status Service::take_rows(PeerId peer, const Header& header) {
 
 // The next step may change them before they are sent: copies.
 Status Service::send_rows(PeerId peer, const Header& header, const RowRound::Pull& pull) {
-  if (has_tables()) return send_rows_by_key(peer, header, pull);
-  const DenseSlice& slice = *holding_->slice;
+  Member& member = members_.at(peer);
+  Unsent& last = member.rows[pull.range.table];
+  if (!last.expired()) return asked_too_soon(header);
   const std::size_t width = pull.range.width;
+  const auto weights = std::make_shared<std::vector<float>>(pull.rows.size() * width);
+  if (has_tables()) {
+    const std::vector<std::uint64_t> keys(pull.rows.begin(), pull.rows.end());
+    TANDEM_TRY(holding_->tables->pull(pull.range.table, keys, *weights));
+  } else {
+    float* to = weights->data();
+    for (const std::uint32_t row : pull.rows) {
+      const std::size_t at = pull.range.at(row) - config_.slice.begin;
+      std::memcpy(to, holding_->slice->parameters_at({at, at + width}).data(),
+                  width * sizeof(float));
+      to += width;
+    }
+  }
+  last = weights;
+  if (is_async()) row_arrivals_->note_answer(member.worker, pull, *weights);
   const std::size_t most = std::max<std::size_t>(1, kRowFloats / width);
   Header answer{
       .kind = Kind::kRows, .slot = header.slot, .step = header.step, .place = header.place};
   for (std::size_t first = 0; first < pull.rows.size(); first += most) {
-    const auto rows = pull.rows.subspan(first, std::min(most, pull.rows.size() - first));
-    std::string floats(rows.size() * width * sizeof(float), '\0');
-    char* to = floats.data();
-    for (const std::uint32_t row : rows) {
-      const std::size_t at = pull.range.at(row) - config_.slice.begin;
-      std::memcpy(to, slice.parameters_at({at, at + width}).data(), width * sizeof(float));
-      to += width * sizeof(float);
-    }
+    const auto some = std::span<const float>(*weights).subspan(
+        first * width, std::min(most, pull.rows.size() - first) * width);
     answer.sequence = first;
-    out_.send_text(peer, answer, std::move(floats));
+    out_.lend(peer, answer, bytes_of(some), weights);
   }
+  return {};
+}
+
+Status Service::take_rows_async(PeerId peer, const Header& header) {
+  const int worker = members_.at(peer).worker;
+  const TaskProgress& progress = *holding_->progress;
+  if (header.kind == Kind::kRowList) return row_arrivals_->take_list(header, worker);
+  if (header.kind == Kind::kPullRows) {
+    TANDEM_ASSIGN(const RowRound::Pull pull, row_arrivals_->take_pull(header, worker, progress));
+    if (has_tables()) TANDEM_TRY(holding_->tables->look(header.step / plan_->lanes));
+    return send_rows(peer, header, pull);
+  }
+  TANDEM_TRY(row_arrivals_->take_push(header, worker, progress));
+  note_push();
+  return apply_arrived_rows(peer);
+}
+
+// Pieces and rows come by different ways: whichever is last brings this about.
+Status Service::apply_arrived_rows(PeerId peer) {
+  const int worker = members_.at(peer).worker;
+  const auto task = row_arrivals_->complete(worker);
+  if (!task || !arrivals_->has_all(*task, worker)) return {};
+  TaskProgress& progress = *holding_->progress;
+  if (progress.applied(*task) < parts_of_task()) {
+    auto updated = row_arrivals_->apply(worker, {*holding_->slice, holding_->tables.get()});
+    if (!updated.ok()) {
+      break_up(0, std::move(updated).error().within("this server's tables"));
+      return {};
+    }
+    if (*updated == optim::Updated::kNotFinite) finite_ = false;
+    progress.apply(*task);
+  }
+  row_arrivals_->end(worker);
+  out_.send(peer,
+            {.kind = Kind::kStepped,
+             .code = static_cast<std::uint16_t>(finite_ ? 0 : 1),
+             .step = *task + 1},
+            {});
   return {};
 }
 

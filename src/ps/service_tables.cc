@@ -10,34 +10,11 @@
 #include "ps/service.h"
 
 namespace tandem::ps {
-namespace {
 
 Error asked_too_soon(const Header& header) {
   return Error(Code::kInvalidArgument,
                fmt::format("a message of kind {} asks again before the last answer was read",
                            static_cast<int>(header.kind)));
-}
-
-}  // namespace
-
-Status Service::send_rows_by_key(PeerId peer, const Header& header, const RowRound::Pull& pull) {
-  Unsent& last = members_.at(peer).rows[pull.range.table];
-  if (!last.expired()) return asked_too_soon(header);
-  const std::size_t width = pull.range.width;
-  const std::size_t most = std::max<std::size_t>(1, kRowFloats / width);
-  Header answer{
-      .kind = Kind::kRows, .slot = header.slot, .step = header.step, .place = header.place};
-  const std::vector<std::uint64_t> keys(pull.rows.begin(), pull.rows.end());
-  const auto weights = std::make_shared<std::vector<float>>(keys.size() * width);
-  TANDEM_TRY(holding_->tables->pull(pull.range.table, keys, *weights));
-  last = weights;
-  for (std::size_t first = 0; first < keys.size(); first += most) {
-    const auto some = std::span<const float>(*weights).subspan(
-        first * width, std::min(most, keys.size() - first) * width);
-    answer.sequence = first;
-    out_.lend(peer, answer, bytes_of(some), weights);
-  }
-  return {};
 }
 
 Status Service::step_tables() {

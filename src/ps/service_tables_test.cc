@@ -30,6 +30,7 @@ class Sent final : public Outbox {
     text = std::move(payload);
   }
   void share(PeerId, const SharedMemory&) override {}
+  std::uint64_t unsent_results(PeerId) const override { return 0; }
   void close(PeerId) override {}
 
   std::vector<Header> headers;

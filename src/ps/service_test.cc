@@ -24,11 +24,13 @@ class Sent final : public Outbox {
     text = std::move(payload);
   }
   void share(PeerId, const SharedMemory&) override {}
+  std::uint64_t unsent_results(PeerId) const override { return unsent; }
   void close(PeerId) override {}
 
   std::vector<std::pair<PeerId, Kind>> kinds;
   std::vector<float> fetched;  // The last state.
   std::string text;            // The last one.
+  std::uint64_t unsent = 0;
 };
 
 std::string begin_of(int worker, const std::string& name = "", std::uint64_t generation = 1) {
@@ -103,6 +105,27 @@ TEST_F(ServiceTest, AStateIsNotReplacedWhileWorkersTrainOnIt) {
   EXPECT_TRUE(give_floats(2, {.kind = Kind::kPush, .slot = 1, .number = 0.1}, 8).ok());
   EXPECT_EQ(out.kinds,
             (std::vector<std::pair<PeerId, Kind>>{{1, Kind::kResult}, {2, Kind::kResult}}));
+}
+
+TEST_F(ServiceTest, WhoDoesNotReadItsResultsCannotPushOn) {
+  begin_both();
+  load();
+  for (const PeerId peer : {1, 2}) {
+    const Header push{
+        .kind = Kind::kPush, .slot = static_cast<std::uint32_t>(peer - 1), .number = 0.1};
+    EXPECT_TRUE(give_floats(peer, push, 8).ok());
+    Header rest = push;
+    rest.place = 1;
+    EXPECT_TRUE(give_floats(peer, rest, 2).ok());
+  }
+  const Header next{.kind = Kind::kPush, .step = 1, .number = 0.1};
+  out.unsent = cost_of(8 * sizeof(float)) + cost_of(2 * sizeof(float));
+  const Status refused = give_floats(1, next, 8);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), Code::kInvalidArgument);
+  EXPECT_NE(refused.error().message().find("credit"), std::string::npos);
+  out.unsent = 0;
+  EXPECT_TRUE(give_floats(1, next, 8).ok());
 }
 
 // Every other worker's updates are those of a run in which nothing was refused.

@@ -67,7 +67,7 @@ Status Services::begin(PeerId peer, const Header& header, std::span<const std::b
                                "may",
                                begin.name(), slice, services_.size()));
     }
-    services_[slice] = std::make_unique<Service>(out_, log_, shelf_);
+    services_[slice] = std::make_unique<Service>(out_, log_, shelf_, credit_bytes_);
   }
   Service& service = *services_.at(slice);
   TANDEM_TRY(service.message(peer, header, payload));

@@ -19,7 +19,8 @@ namespace tandem::ps {
 
 class Services {
  public:
-  Services(Outbox& out, Service::Log log) : out_(out), log_(std::move(log)) {}
+  Services(Outbox& out, Service::Log log, std::uint64_t credit_bytes = Credit::kNoLimit)
+      : out_(out), log_(std::move(log)), credit_bytes_(credit_bytes) {}
 
   // As Service's.
   Result<std::span<std::byte>> place(PeerId peer, const Header& header);
@@ -35,6 +36,7 @@ class Services {
 
   Outbox& out_;
   const Service::Log log_;
+  const std::uint64_t credit_bytes_;
   const std::shared_ptr<Shelf> shelf_ = std::make_shared<Shelf>();
   std::map<PeerId, std::vector<std::byte>> texts_;  // Of peers that have not begun.
 

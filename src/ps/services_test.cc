@@ -20,6 +20,7 @@ class Sent final : public Outbox {
     kinds.emplace_back(to, header.kind, 0);
   }
   void share(PeerId, const SharedMemory&) override {}
+  std::uint64_t unsent_results(PeerId) const override { return 0; }
   void close(PeerId peer) override { closed.push_back(peer); }
 
   std::vector<std::tuple<PeerId, Kind, std::size_t>> kinds;

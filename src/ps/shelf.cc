@@ -91,7 +91,14 @@ Result<Shelf::Fetched> Shelf::fetch(std::int64_t step, std::size_t array, std::s
 Result<TableSet*> Shelf::tables(std::int64_t step, const KeyShare& share) const {
   for (auto each = all_.rbegin(); each != all_.rend(); ++each) {
     TableSet* const tables = (*each)->tables.get();
-    if (tables == nullptr || !(tables->config().share == share) || !tables->has(step)) continue;
+    if (tables == nullptr || !(tables->config().share == share)) continue;
+    // As in fetch(): all tasks before the step are applied.
+    const auto& progress = (*each)->progress;
+    if (progress && progress->has_begun()) {
+      if (progress->stands_after(step) && !tables->is_loading()) return tables;
+      continue;
+    }
+    if (!tables->has(step)) continue;
     TANDEM_TRY(tables->use(step));
     return tables;
   }
@@ -120,7 +127,8 @@ void Shelf::describe(wire::PsBegun& begun) const {
     // In the middle of a stretch there is no state that others could take over; once all tasks of a
     // step are applied, and no more, there is the one after it.
     const std::int64_t step = each->progress->open_step();
-    if (!each->slice->is_loading() && each->progress->stands_after(step)) held.add_steps(step);
+    const bool loading = each->slice->is_loading() || (each->tables && each->tables->is_loading());
+    if (!loading && each->progress->stands_after(step)) held.add_steps(step);
   }
 }
 

@@ -124,6 +124,12 @@ class SparseTable {
   std::size_t record_bytes(Records what) const;
   // Appends the records of these keys. REQUIRES: keys() gave them, and nothing was pushed since.
   void append(Records what, std::span<const std::uint64_t> keys, std::string& to) const;
+  // What all records together are, whatever order they lie in: their number, and the sum of their
+  // hashes.
+  struct Digest {
+    std::uint64_t records = 0, sum = 0;
+  };
+  Digest digest(Records what) const;
   // Takes over whole records. kInvalidArgument names a key that was there already, a number that is
   // none, or a touch in a step to come; those before it are then in the table.
   Status insert(Records what, std::span<const std::byte> records);

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "ps/candidates.h"
 #include "ps/sparse_table.h"
 
@@ -53,6 +54,22 @@ void SparseTable::append(Records what, std::span<const std::uint64_t> keys, std:
     to.append(reinterpret_cast<const char*>(row.words()), bytes - sizeof head);
     return true;
   });
+}
+
+SparseTable::Digest SparseTable::digest(Records what) const {
+  const RowMap& map = what == Records::kRows ? rows_ : candidates_;
+  std::vector<std::byte> record(record_bytes(what));
+  Digest digest;
+  map.for_each([&](const Row& row) {
+    if (is_old(row)) return;
+    const std::uint64_t key = row.key();
+    std::memcpy(record.data(), &key, sizeof key);
+    std::memcpy(record.data() + sizeof key, &row.touched(), sizeof row.touched());
+    std::memcpy(record.data() + Row::kHeadBytes, row.words(), record.size() - Row::kHeadBytes);
+    ++digest.records;
+    digest.sum += hash64(record);
+  });
+  return digest;
 }
 
 Status SparseTable::insert(Records what, std::span<const std::byte> records) {

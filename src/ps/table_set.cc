@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/hash.h"
+
 namespace tandem::ps {
 namespace {
 
@@ -138,6 +140,57 @@ Status TableSet::roll_back() {
     if (table.can_take_back()) TANDEM_TRY(table.take_back());
   }
   return {};
+}
+
+// Never back: tasks of several steps are under way at a time.
+Status TableSet::advance(std::int64_t step, double lr) {
+  lr_ = lr;
+  for (SparseTable& table : tables_) {
+    const bool is_new = step > table.step();
+    if (is_new) forget_order();  // What it names may be freed below.
+    TANDEM_TRY(table.begin_step(std::max(step, table.step()), lr));
+    if (const std::int64_t age = table.config().evict_after; is_new && age > 0)
+      table.sweep(kLeastSweep + 2 * (table.rows() + table.candidates()) / age);
+  }
+  return {};
+}
+
+Result<optim::Updated> TableSet::arrive(
+    std::int64_t steps_done, double lr,
+    const std::function<Result<optim::Updated>(TableSet&)>& pushes) {
+  forget_order();
+  TANDEM_TRY(advance(steps_done + 1, lr));
+  for (SparseTable& table : tables_) table.mark();
+  auto updated = [&]() -> Result<optim::Updated> {
+    try {
+      return pushes(*this);
+    } catch (const std::bad_alloc&) {
+      return Error(Code::kOutOfSpace, "the memory for what a task changes is out");
+    }
+  }();
+  if (!updated.ok()) TANDEM_TRY(roll_back());
+  return updated;
+}
+
+Status TableSet::look(std::int64_t steps_done) {
+  return advance(steps_done + 1, lr_);
+}
+
+Status TableSet::stand_after(std::int64_t step) {
+  forget_order();
+  step_ = step;
+  return advance(step + 1, lr_);
+}
+
+std::string TableSet::checksum() const {
+  Hasher hasher;
+  for (const SparseTable& table : tables_) {
+    for (const Records what : {Records::kRows, Records::kCandidates}) {
+      const SparseTable::Digest digest = table.digest(what);
+      hasher.add(std::as_bytes(std::span(&digest, 1)));
+    }
+  }
+  return hasher.hex();
 }
 
 Result<TableSet::Fetched> TableSet::fetch(std::uint64_t table, std::uint64_t what,

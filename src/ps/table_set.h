@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,6 +54,7 @@ class TableSet {
   // another step than before forgets everything else. kInvalidArgument says what is wrong.
   Status load(std::int64_t step, std::size_t table, Records what,
               std::span<const std::byte> records);
+  bool is_loading() const { return loading_.has_value(); }
   // Whoever loaded is gone: what came of it is of no use, and the next load begins anew.
   void drop_load() { loading_.reset(); }
 
@@ -64,10 +66,23 @@ class TableSet {
   Status commit(double lr);
   Status roll_back();
 
+  // Where workers do not wait for each other the state is changed in place: `pushes` are of a task
+  // of the step after `steps_done`. Tables stand at the newest step that was so named. An Error
+  // only when memory is out; all is then as before.
+  Result<optim::Updated> arrive(std::int64_t steps_done, double lr,
+                                const std::function<Result<optim::Updated>(TableSet&)>& pushes);
+  // A pull for such a task: what is too old for its push is so for the pull.
+  Status look(std::int64_t steps_done);
+  // The state that was so changed is the one after `step`.
+  Status stand_after(std::int64_t step);
+
   Status pull(std::size_t table, std::span<const std::uint64_t> keys,
               std::span<float> weights) const {
     return tables_[table].pull(keys, weights);
   }
+
+  // XXH3-128 of what tells the tables from others, as hex digits: rows and candidates.
+  std::string checksum() const;
 
   // Records in the order of their keys, from number `from` on, about as many as a message shall
   // have, and how many there are in all. The first call for a table gathers its keys.
@@ -81,6 +96,7 @@ class TableSet {
  private:
   explicit TableSet(TableSetConfig config) : config_(std::move(config)) {}
   Status make_tables();
+  Status advance(std::int64_t step, double lr);
   void forget_order() { ordered_.reset(); }
 
   // Of what is being fetched.
@@ -94,6 +110,7 @@ class TableSet {
   std::vector<SparseTable> tables_;
   std::int64_t step_ = -1;  // -1: no state.
   bool can_go_back_ = false;
+  double lr_ = 0;  // Of the last push.
   std::optional<std::int64_t> loading_;
   std::optional<Ordered> ordered_;
 };

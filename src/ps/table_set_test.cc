@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -182,6 +183,89 @@ TEST(TableSet, OthersOfTheSameKindGoOn) {
   EXPECT_TRUE(is_same_set(config_of({0, 2}), other));
   other.tables[1].evict_after = 9;
   EXPECT_FALSE(is_same_set(config_of({0, 2}), other));
+}
+
+TEST(TableSet, ItsChecksumIsOfWhatItHoldsNotOfHowItCameAbout) {
+  const auto one = make(), other = make();
+  load_nothing(*one, 0);
+  load_nothing(*other, 0);
+  EXPECT_EQ(one->checksum(), other->checksum());
+  Keys keys(500);
+  std::iota(keys.begin(), keys.end(), 7);
+  make_step(*one, keys);
+  EXPECT_NE(one->checksum(), other->checksum());
+  std::reverse(keys.begin(), keys.end());
+  make_step(*other, keys);
+  EXPECT_EQ(one->checksum(), other->checksum());
+  make_step(*one, {8});
+  make_step(*other, {9});
+  EXPECT_NE(one->checksum(), other->checksum());
+}
+
+// Where workers do not wait for each other.
+Result<optim::Updated> arrive(TableSet& set, std::int64_t steps_done, const Keys& keys) {
+  return set.arrive(steps_done, 0.5, [&](TableSet& tables) {
+    return tables.push(1, keys, std::vector<float>(keys.size(), 1));
+  });
+}
+
+TEST(TableSet, TasksChangeItInPlaceAndInAnyOrder) {
+  TableSetConfig config = config_of({});
+  for (SparseTableConfig& table : config.tables) table.evict_after = 3;
+  auto made = TableSet::create(config);
+  ASSERT_TRUE(made.ok());
+  TableSet& set = **made;
+  load_nothing(set, 4);
+  ASSERT_TRUE(arrive(set, 6, {1}).ok());
+  ASSERT_TRUE(arrive(set, 4, {2}).ok());  // Stands at step 7 all the same.
+  EXPECT_EQ(set.step(), 4);
+  EXPECT_EQ(set.tables()[1].step(), 7);
+  ASSERT_TRUE(set.stand_after(7).ok());
+  EXPECT_TRUE(set.has(7));
+  EXPECT_FALSE(set.has(6)) << "tasks are not taken back";
+  EXPECT_EQ(set.tables()[1].rows(), 2);
+  // Rows grow old with the step of the task that pulls.
+  ASSERT_TRUE(set.look(8).ok());
+  EXPECT_EQ(set.tables()[1].keys(Records::kRows).size(), 2);
+  ASSERT_TRUE(set.look(9).ok());
+  EXPECT_TRUE(set.tables()[1].keys(Records::kRows).empty());
+}
+
+// Nobody should, but a peer's message must not end the server.
+TEST(TableSet, APullThatMakesRowsOldWhileTheyAreFetched) {
+  TableSetConfig config = config_of({});
+  for (SparseTableConfig& table : config.tables) table.evict_after = 3;
+  auto made = TableSet::create(config);
+  ASSERT_TRUE(made.ok());
+  TableSet& set = **made;
+  load_nothing(set, 0);
+  ASSERT_TRUE(arrive(set, 0, {1, 2, 3}).ok());
+  const auto first = set.fetch(1, 0, 0);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->all, 3U);
+  ASSERT_TRUE(set.look(100).ok());
+  const auto rest = set.fetch(1, 0, 0);
+  ASSERT_TRUE(rest.ok());
+  EXPECT_EQ(rest->all, 0U);
+}
+
+TEST(TableSet, ATaskThatFailsLeavesNothing) {
+  const auto set = make();
+  load_nothing(*set, 0);
+  ASSERT_TRUE(arrive(*set, 0, {1}).ok());
+  const auto failed = set->arrive(0, 0.5, [&](TableSet& tables) -> Result<optim::Updated> {
+    EXPECT_TRUE(tables.push(1, Keys{1, 2}, std::vector<float>{1, 1}).ok());
+    return Error(Code::kOutOfSpace, "full");
+  });
+  EXPECT_EQ(failed.error().code(), Code::kOutOfSpace);
+  EXPECT_EQ(set->tables()[1].rows(), 1);
+  std::vector<float> weight(1), expected(1);
+  ASSERT_TRUE(set->pull(1, Keys{1}, weight).ok());
+  const auto other = make();
+  load_nothing(*other, 0);
+  ASSERT_TRUE(arrive(*other, 0, {1}).ok());
+  ASSERT_TRUE(other->pull(1, Keys{1}, expected).ok());
+  EXPECT_EQ(weight, expected);
 }
 
 }  // namespace

@@ -15,12 +15,23 @@
 
 namespace tandem::ps {
 
+// A credit of one piece at a time: workers wait as often as they can.
+inline constexpr std::uint64_t kLeastCredit = 1;
+
+// When a worker dies: in which task that it gets, after how many buckets.
+struct Death {
+  int worker = -1;
+  int tasks = 0;
+  std::size_t buckets = 0;
+};
+
 // Servers on loopback, each on a thread, until the end of the object.
 class TestServers {
  public:
   explicit TestServers(std::size_t count, std::string token = "token",
-                       std::shared_ptr<const net::Tls> tls = nullptr)
-      : token_(std::move(token)), tls_(std::move(tls)) {
+                       std::shared_ptr<const net::Tls> tls = nullptr,
+                       std::uint64_t credit_bytes = Credit::kNoLimit)
+      : token_(std::move(token)), tls_(std::move(tls)), credit_bytes_(credit_bytes) {
     for (std::size_t i = 0; i < count; ++i) start();
   }
   ~TestServers() {
@@ -35,6 +46,7 @@ class TestServers {
     ServerConfig config;
     config.token = token_;
     config.tls = tls_;
+    config.credit_bytes = credit_bytes_;
     auto server = Server::create(config);
     TANDEM_CHECK(server.ok());
     endpoints_.push_back({"127.0.0.1", (*server)->port()});
@@ -55,6 +67,7 @@ class TestServers {
 
   const std::string token_;
   const std::shared_ptr<const net::Tls> tls_;
+  const std::uint64_t credit_bytes_;
   std::vector<net::Endpoint> endpoints_;
   std::vector<std::unique_ptr<Running>> running_;
 };

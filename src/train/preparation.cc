@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/model_file.h"
+#include "job/idle.h"
 #include "job/print.h"
 #include "train/misfit.h"
 #include "train/saved_model.h"
@@ -17,11 +18,13 @@
 namespace tandem::train {
 namespace {
 
+// Sparse tables are never frozen; how large a window on them is says nothing of their size.
 std::string frozen(const arch::Blueprint& blueprint, const Trainable& trainable) {
   std::int64_t trained = 0;
   for (const optim::Range& range : trainable.parameters) trained += range.end - range.begin;
-  return fmt::format("frozen: {} of {} parameters", with_commas(blueprint.parameters - trained),
-                     with_commas(blueprint.parameters));
+  return fmt::format("frozen: {} of {} parameters{}", with_commas(blueprint.parameters - trained),
+                     with_commas(blueprint.parameters - blueprint.window),
+                     blueprint.window > 0 ? " beside the sparse tables" : "");
 }
 
 class Preparation {
@@ -47,6 +50,11 @@ class Preparation {
     if (!job_.model.freeze.empty()) notes.push_back(frozen(model->blueprint(), trainable));
     Length length = length_of(job_.train, parts.train->size());
     TANDEM_TRY(blame(misfit_of_length(job_.train, length, parts)));
+    // Who names steps was warned.
+    if (job_.train.steps == 0) {
+      if (auto note = job::rows_never_made(job_, length.total_steps))
+        notes.push_back(std::move(*note));
+    }
     TANDEM_TRY(blame(misfit_of_metric(job_, parts.spec)));
     TANDEM_ASSIGN(optim::Schedule schedule,
                   optim::Schedule::create(job_.train.schedule, job_.train.optimizer.lr,

@@ -171,6 +171,18 @@ Status Stepper::begin_step(std::int64_t step, double lr) {
   return exchange_->begin(step, lr, collective::deadline_after(patience_));
 }
 
+Result<const data::Batch*> Stepper::pull_task(const data::Batch& batch, std::int64_t task) {
+  if (!has_rows()) return &batch;
+  rows_.clear(1);
+  rows_.add(batch, 0);
+  window_.clear();
+  window_.add(batch);
+  TANDEM_TRY(tasks_->pull_rows(task, rows_.lists().front(), collective::deadline_after(patience_)));
+  window_.rows();
+  model_.parameters_changed();
+  return window_.is_open() ? &window_.place(batch) : &batch;
+}
+
 Status Stepper::run_lane(const data::Batch& batch, std::int64_t lane, std::int64_t step_samples) {
   LaneTree& tree = trees_[tree_];
   const std::span<float> memory = tree.next();
@@ -312,8 +324,9 @@ Status Stepper::fetch_state(std::int64_t steps_done) {
 
 Status Stepper::complete(std::int64_t steps_done) {
   if (!has_rows()) return {};
-  TANDEM_TRY(
-      exchange_->complete(steps_done, model_.parameters(), collective::deadline_after(patience_)));
+  const collective::Deadline deadline = collective::deadline_after(patience_);
+  TANDEM_TRY(tasks_ ? tasks_->complete(steps_done, deadline)
+                    : exchange_->complete(steps_done, model_.parameters(), deadline));
   model_.parameters_changed();
   return {};
 }
@@ -321,8 +334,10 @@ Status Stepper::complete(std::int64_t steps_done) {
 Result<const data::Batch*> Stepper::look_up(const data::Batch& batch, std::int64_t steps_done) {
   window_.clear();
   window_.add(batch);
-  TANDEM_TRY(exchange_->read_rows(steps_done, window_.rows(), model_.parameters(),
-                                  collective::deadline_after(patience_)));
+  const collective::Deadline deadline = collective::deadline_after(patience_);
+  TANDEM_TRY(tasks_
+                 ? tasks_->read_rows(steps_done, window_.rows(), deadline)
+                 : exchange_->read_rows(steps_done, window_.rows(), model_.parameters(), deadline));
   model_.parameters_changed();
   const data::Batch* const placed = &window_.place(batch);
   window_.clear();
@@ -330,12 +345,15 @@ Result<const data::Batch*> Stepper::look_up(const data::Batch& batch, std::int64
 }
 
 Status Stepper::read_tables(std::int64_t steps_done, const exchange::RecordSink& sink) {
-  return exchange_->read_tables(steps_done, sink, collective::deadline_after(patience_));
+  const collective::Deadline deadline = collective::deadline_after(patience_);
+  return tasks_ ? tasks_->read_tables(steps_done, sink, deadline)
+                : exchange_->read_tables(steps_done, sink, deadline);
 }
 
 Result<std::vector<exchange::TableSize>> Stepper::table_sizes() {
   if (!window_.is_open()) return std::vector<exchange::TableSize>();
-  return exchange_->table_sizes(collective::deadline_after(patience_));
+  const collective::Deadline deadline = collective::deadline_after(patience_);
+  return tasks_ ? tasks_->table_sizes(deadline) : exchange_->table_sizes(deadline);
 }
 
 collective::Traffic Stepper::traffic() const {

@@ -78,6 +78,9 @@ class Stepper {
   exchange::Tasks& tasks() { return *tasks_; }
   // In the order in which they become ready; the last is behind the parameters.
   std::span<const collective::Bucket> buckets() const { return plan_.reduce.buckets; }
+  // What a task shall read instead of its batch, until the next call: where has_rows(), its rows
+  // have come into the model. Comes before the task begins.
+  Result<const data::Batch*> pull_task(const data::Batch& batch, std::int64_t task);
   // Running statistics take in those of a batch.
   void update_buffers(std::span<const float> statistics);
 
@@ -96,7 +99,9 @@ class Stepper {
 
   // Whether a step must know its batches before it begins: add_rows() is then to be called for each
   // hosted lane, and only complete() brings all parameters up to date.
-  bool has_rows() const { return exchange_ != nullptr && exchange_->has_rows(); }
+  bool has_rows() const {
+    return tasks_ ? tasks_->has_rows() : exchange_ != nullptr && exchange_->has_rows();
+  }
   void add_rows(const data::Batch& batch, std::int64_t lane);
 
   // The step after `step` steps begins, with this learning rate.

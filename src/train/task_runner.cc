@@ -92,6 +92,8 @@ Result<ps::TaskDone> TaskRunner::compute(std::int64_t task, const Hooks& hooks) 
   const std::int64_t samples = std::ssize(indices_);
 
   exchange::Tasks& tasks = stepper_.tasks();
+  auto pulled = stepper_.pull_task(batch_, task);
+  if (!pulled.ok()) return std::move(pulled).error().within(fmt::format("step {}", step + 1));
   told_ = 0;
   told_status_ = {};
   model::LossSums sums;
@@ -112,15 +114,15 @@ Result<ps::TaskDone> TaskRunner::compute(std::int64_t task, const Hooks& hooks) 
                                      if (clip_.norm <= 0)
                                        part_ready(static_cast<std::size_t>(begin));
                                    }};
-    TANDEM_ASSIGN(sums, model_.forward_backward(batch_, 1.0F / static_cast<float>(samples),
+    TANDEM_ASSIGN(sums, model_.forward_backward(**pulled, 1.0F / static_cast<float>(samples),
                                                 {seed_, step, lane}, output));
     if (!std::isfinite(sums.loss)) return diverged(step, "the loss is not a finite number");
     if (clip_.norm > 0) optim::clip(tasks.gradient(), clip_);
   }
   part_ready(0);
-  TANDEM_TRY(told_status_);
+  TANDEM_TRY(tell(told_status_, step));
   // What is behind the last parameter is nothing, and always ready.
-  TANDEM_TRY(tasks.ready(stepper_.buckets().size() - told_));
+  TANDEM_TRY(tell(tasks.ready(stepper_.buckets().size() - told_), step));
   const Status finished = tell(tasks.finish(deadline()), step);
   if (!finished.ok() && finished.error().code() == Code::kDiverged) return finished.error();
   if (!finished.ok()) return Error(finished.error()).within(fmt::format("step {}", step + 1));

@@ -19,6 +19,15 @@ bool is_about_others(const Error& error) {
   return error.code() == Code::kPeerLost || error.code() == Code::kTimeout;
 }
 
+// Why the rows of sparse tables are not on disk, and what to do.
+Error not_collected(const Error& why) {
+  Error error = Error(why).within("collect the sparse tables");
+  if (why.code() != Code::kOutOfSpace) return error;
+  return Error(why.code(), error.message() +
+                               "; make room there for the tables twice, once to collect them and "
+                               "once for the file that is made of them");
+}
+
 }  // namespace
 
 Training::Training(const TrainRequest& request, Prepared prepared, Places& places, Judge& judge,
@@ -204,7 +213,7 @@ Status Training::checkpoint_if_due() {
 }
 
 bool Training::may_pause() const {
-  return pauses_ || is_epoch_to_judge() || course_.step == first_step_;
+  return job_.is_async() || pauses_ || is_epoch_to_judge() || course_.step == first_step_;
 }
 
 Status Training::await_others() {
@@ -252,7 +261,7 @@ Status Training::take_tables(Status& kept) {
   auto files = TableFiles::create(request_.run_directory, model_->blueprint(),
                                   state_names(stepper_->optimizer()));
   if (!files.ok()) {
-    kept = files.error();
+    kept = not_collected(files.error());
     return {};
   }
   const Status read =
@@ -263,7 +272,10 @@ Status Training::take_tables(Status& kept) {
       });
   if (kept.ok()) TANDEM_TRY(read);
   if (kept.ok()) kept = (*files)->finish();
-  if (!kept.ok()) return {};
+  if (!kept.ok()) {
+    kept = not_collected(kept.error());
+    return {};
+  }
   tables_ = std::move(files).value();
   taken_steps_ = course_.step;
   return {};

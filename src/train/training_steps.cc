@@ -144,7 +144,8 @@ Status Training::one_stretch(TaskRunner& runner, const data::Sampler& sampler) {
             course_.train_s += seconds_since(begin);
             staleness_.add(outcome);
             if (add_loss(course_, outcome.loss, outcome.samples)) report_progress();
-            whole_steps_ = course_.step;
+            // Rows of tables were not pulled.
+            if (!stepper_->has_rows() || has_tables()) whole_steps_ = course_.step;
           },
       .progress =
           [&](const ps::TaskGiven& given) {

@@ -1,6 +1,6 @@
 // clang-format off
 // Sources: src/ps/message.cc src/ps/plan.cc src/ps/pieces.cc src/ps/scope.cc src/ps/tables.cc src/ps/round.cc
-// src/ps/row_list.cc src/ps/row_round.cc src/ps/row_update.cc src/ps/dense_slice.cc src/ps/service.cc src/ps/service_rows.cc
+// src/ps/row_list.cc src/ps/row_arrivals.cc src/ps/row_round.cc src/ps/row_update.cc src/ps/dense_slice.cc src/ps/service.cc src/ps/service_generation.cc src/ps/service_rows.cc
 // src/ps/services.cc src/ps/shelf.cc src/ps/service_async.cc src/ps/arrivals.cc src/ps/dispenser.cc src/ps/task_progress.cc
 // src/ps/crew.cc src/ps/event_order.cc src/ps/progress_wire.cc src/ps/service_tables.cc src/ps/table_set.cc
 // src/ps/sparse_table.cc src/ps/sparse_table_records.cc src/ps/sparse_table_snapshot.cc src/ps/row_map.cc src/ps/row_rule.cc src/ps/block_pool.cc src/base/rows.cc
@@ -15,60 +15,46 @@
 // no sense end their sender's connection and nothing else. The input is a list of messages: who
 // sends it, its header as it travels, and the payload that the header claims. The first bit of the
 // first byte says whether the plan has tables, and the second then whether they are kept by key;
-// else the last bit of the last byte says whether workers do not wait for each other.
-#include <algorithm>
+// the last bit of the last byte says whether workers do not wait for each other.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <span>
 #include <vector>
 
-#include "ps/services.h"
+#include "ps_messages.h"
 
 namespace {
 
 using namespace tandem;
 using namespace tandem::ps;
 
-constexpr std::size_t kMostFloats = 5000;
-
-class Nowhere final : public Outbox {
- public:
-  void send(PeerId, const Header&, std::span<const std::byte>) override { ++sent; }
-  void lend(PeerId, const Header&, std::span<const std::byte>,
-            std::shared_ptr<const void>) override {
-    ++sent;
-  }
-  void send_text(PeerId, const Header&, std::string) override { ++sent; }
-  void share(PeerId, const SharedMemory&) override {}
-  void close(PeerId) override {}
-
-  std::size_t sent = 0;
+// Of a vector of pieces alone, with tables whose rows travel by themselves, or with tables that are
+// kept by key.
+enum class What : std::uint8_t { kPieces, kRows, kKeys };
+struct Way {
+  What what = What::kPieces;
+  bool is_async = false;
 };
 
-// Of a vector of pieces alone, with tables whose rows travel by themselves, with tables that are
-// kept by key, or of pieces from workers that do not wait for each other.
-enum class Way : std::uint8_t { kPieces, kRows, kKeys, kAsync };
-
 Way way_of(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) return Way::kPieces;
-  if (data[0] >= 0xc0) return Way::kKeys;
-  if (data[0] >= 0x80) return Way::kRows;
-  return data[size - 1] % 2 == 1 ? Way::kAsync : Way::kPieces;
+  if (size == 0) return {};
+  const What what = data[0] >= 0xc0 ? What::kKeys : data[0] >= 0x80 ? What::kRows : What::kPieces;
+  return {what, data[size - 1] % 2 == 1};
 }
 
-std::string begin_of(int worker, Way way) {
+std::string begin_of(int worker, const Way& way) {
   Plan plan;
   plan.generation = 1;
   plan.parameters = 3000;
   plan.floats = 3010;
   plan.buckets = {{1500, 3000}, {0, 1500}, {3000, 3010}};
   plan.trainable = {{0, 3000}};
-  if (way == Way::kRows) {
+  if (way.what == What::kRows) {
     plan.optimizer.kind = optim::OptimizerKind::kAdagrad;
     plan.pull = Pull::kPartial;
     plan.tables = {{0, 100, 8}, {900, 50, 4}};
-  } else if (way == Way::kKeys) {
+  } else if (way.what == What::kKeys) {
     plan.optimizer.kind = optim::OptimizerKind::kAdagrad;
     plan.pull = Pull::kPartial;
     plan.tables = {{0, 20, 8}, {160, 10, 4}};
@@ -80,7 +66,7 @@ std::string begin_of(int worker, Way way) {
   }
   plan.lanes = 2;
   plan.ends = {1, 2};
-  if (way == Way::kAsync) {
+  if (way.is_async) {
     plan.floats = plan.parameters;
     plan.buckets.back() = {3000, 3000};
     plan.async = AsyncRule{.stale_lr = StaleRate::kLowered, .compensation = 0.1};
@@ -91,76 +77,37 @@ std::string begin_of(int worker, Way way) {
   return begin.SerializeAsString();
 }
 
-// Whether the sender may go on.
-bool give(Services& services, PeerId peer, const Header& header,
-          std::span<const std::byte> payload) {
-  Status status;
-  if (header.bytes > 0) {
-    auto place = services.place(peer, header);
-    if (place.ok()) {
-      if (place->size() != header.bytes) std::abort();
-      std::copy(payload.begin(), payload.end(), place->begin());
-      status = services.message(peer, header, *place);
-    } else {
-      status = place.error();
-    }
-  } else {
-    status = services.message(peer, header, {});
-  }
-  if (!status.ok()) services.gone(peer, status.error());
-  return status.ok();
-}
-
-// A plan from outside is huge only on paper here.
-bool is_small(const Header& header, std::span<const std::byte> payload) {
-  if (header.kind != Kind::kBegin) return true;
-  wire::PsBegin begin;
-  return begin.ParseFromArray(payload.data(), static_cast<int>(payload.size())) &&
-         begin.plan().floats() <= kMostFloats && begin.memory().empty();
-}
-
 // Workers that do not wait have a state, and work to hand out.
-void begin_stretch(Services& services) {
-  const std::vector<float> zeros(3000);
+void begin_stretch(Services& services, What what) {
+  const std::size_t first = what == What::kKeys ? 200 : 0;
+  const std::vector<float> zeros(3000 - first);
   for (const std::uint32_t array : {0U, 1U}) {
-    const Header load{.kind = Kind::kLoad, .slot = array, .bytes = 12000};
+    const Header load{
+        .kind = Kind::kLoad, .slot = array, .place = first, .bytes = zeros.size() * sizeof(float)};
     if (!give(services, 1, load, std::as_bytes(std::span(zeros)))) std::abort();
   }
-  if (!give(services, 1, {.kind = Kind::kUse}, {})) std::abort();
+  for (const std::uint64_t table : {0U, 1U}) {
+    const Header load{.kind = Kind::kLoadRecords, .place = table};
+    if (what == What::kKeys && !give(services, 1, load, {})) std::abort();
+  }
+  must_give(services, 1, {.kind = Kind::kUse}, "");
   wire::PsStretch stretch;
   stretch.set_to(4);
   stretch.set_staleness(1);
-  const std::string text = stretch.SerializeAsString();
-  if (!give(services, 1, {.kind = Kind::kStretch, .bytes = text.size()},
-            std::as_bytes(std::span(text))))
-    std::abort();
+  must_give(services, 1, {.kind = Kind::kStretch}, stretch.SerializeAsString());
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  std::span<const std::byte> input = std::as_bytes(std::span(data, size));
   Nowhere out;
   Services services(out, [](const std::string&) {});
   const Way way = way_of(data, size);
   for (int worker = 0; worker < 2; ++worker) {
-    const std::string begin = begin_of(worker, way);
-    const Header header{.kind = Kind::kBegin, .bytes = begin.size()};
-    if (!give(services, static_cast<PeerId>(worker + 1), header, std::as_bytes(std::span(begin))))
-      std::abort();
+    must_give(services, static_cast<PeerId>(worker + 1), {.kind = Kind::kBegin},
+              begin_of(worker, way));
   }
-  if (way == Way::kAsync) begin_stretch(services);
-  while (input.size() > kHeaderBytes) {
-    const auto peer = static_cast<PeerId>(std::to_integer<int>(input[0] & std::byte{0x7f}) % 3 + 1);
-    const auto header = parse(input.subspan(1).first<kHeaderBytes>());
-    input = input.subspan(1 + kHeaderBytes);
-    if (!header.ok()) continue;
-    std::vector<std::byte> payload(std::min<std::size_t>(header->bytes, kMostFloats * 4));
-    if (payload.size() != header->bytes) continue;
-    const std::size_t there = std::min(payload.size(), input.size());
-    std::copy_n(input.begin(), there, payload.begin());
-    input = input.subspan(there);
-    if (is_small(*header, payload)) give(services, peer, *header, payload);
-  }
+  if (way.is_async) begin_stretch(services, way.what);
+  give_all(services, std::as_bytes(std::span(data, size)));
   return 0;
 }
