@@ -67,7 +67,7 @@ Status play(const BenchPsOptions& options, const Surroundings& around) {
     case BenchPsRole::kWorks:
       return work_for_bench(options, around);
     case BenchPsRole::kEchoes:
-      return echo_for_bench();
+      return echo_for_bench(static_cast<std::size_t>(options.bytes.at(0)));
     case BenchPsRole::kAsked:
       break;
   }

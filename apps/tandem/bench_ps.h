@@ -36,7 +36,7 @@ std::string dense_text(const std::vector<nlohmann::ordered_json>& rows);
 // What kServes, kWorks and kEchoes do, until they are killed or nobody needs them any more.
 Status serve_bench(const BenchPsOptions& options, const Surroundings& around);
 Status work_for_bench(const BenchPsOptions& options, const Surroundings& around);
-Status echo_for_bench();
+Status echo_for_bench(std::size_t bytes);
 
 // A worker's end of the servers, with one bucket of so many bytes; sgd.
 Result<std::unique_ptr<ps::Client>> connect_bench(const BenchPsOptions& options,
@@ -67,16 +67,22 @@ class BenchProcess {
   cluster::Child child_;
 };
 
+// All bytes there and then all back, or both at the same time.
+enum class Echo : std::uint8_t { kPlain, kStreamed };
+
 // The other end of a process that echoes.
 class EchoClient {
  public:
-  static Result<EchoClient> connect(std::uint16_t port);
+  static Result<EchoClient> connect(std::uint16_t port, Echo kind);
   // Sends the bytes and receives as many.
   Status exchange(std::span<const std::byte> out, std::span<std::byte> in);
 
  private:
-  explicit EchoClient(Descriptor socket) : socket_(std::move(socket)) {}
+  EchoClient(Descriptor socket, Echo kind) : socket_(std::move(socket)), kind_(kind) {}
+  Status stream(std::span<const std::byte> out, std::span<std::byte> in);
+
   Descriptor socket_;
+  Echo kind_;
 };
 
 }  // namespace tandem::cli

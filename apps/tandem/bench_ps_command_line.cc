@@ -11,9 +11,10 @@ namespace {
 constexpr const char* kFooter =
     "A worker pushes gradients to servers, which add them up and update by sgd, and pulls the new "
     "parameters.\nAll are processes of their own; over shm they share memory. In turn with it are "
-    "timed an echo of as many\nbytes by a process with a blocking TCP connection, and a memcpy of "
-    "them. Times are the median of the best\nof seven rounds; GB/s count the bytes both ways, CPU "
-    "seconds those of workers and servers.\n\n"
+    "timed echoes of as many\nbytes over a blocking TCP connection, which send all before any "
+    "comes "
+    "back, or both at the same time, and a\nmemcpy of them. Times are the median of the best of "
+    "seven rounds; GB/s count the bytes both ways, CPU seconds\nthose of workers and servers.\n\n"
     "The sparse table is filled in this process, then pushed to and pulled from at random rows on "
     "one thread,\nwith sgd, in turn with a memcpy of as many bytes of keys and floats. Times are "
     "the best of five rounds, for\neach 16,384 keys by themselves. The memory is the most that was "

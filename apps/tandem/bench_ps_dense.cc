@@ -118,13 +118,9 @@ class Bench {
       TANDEM_ASSIGN(const std::uint16_t port, server.port());
       options_.ports.push_back(port);
     }
-    TANDEM_ASSIGN(BenchProcess echo,
-                  BenchProcess::start("the echo", {"--role", "echo"}, environment_));
-    echo_process_ = std::make_unique<BenchProcess>(std::move(echo));
-    TANDEM_ASSIGN(const std::uint16_t port, echo_process_->port());
-    TANDEM_ASSIGN(EchoClient client, EchoClient::connect(port));
-    echo_ = std::make_unique<EchoClient>(std::move(client));
     TANDEM_ASSIGN(client_, connect_bench(options_, token_));
+    TANDEM_ASSIGN(echo_, start_echo(Echo::kPlain));
+    TANDEM_ASSIGN(streamed_, start_echo(Echo::kStreamed));
     if (options_.transports[0] == "shm" && !client_->shares_memory())
       return Error(Code::kInternal, "the servers do not share memory with their worker");
     std::vector<float> zeros(client_->partial(0).size());
@@ -142,6 +138,7 @@ class Bench {
     };
     Timed push_pull([&] { return step(); }, prepare);
     Timed echo([&] { return echo_->exchange(out, in); }, prepare);
+    Timed streamed([&] { return streamed_->exchange(out, in); }, prepare);
     Timed copy(
         [&]() -> Status {
           std::memcpy(in.data(), out.data(), out.size());
@@ -155,6 +152,7 @@ class Bench {
       TANDEM_TRY(push_pull.round());
       others_cpu_s += cpu_of_others() - before;
       TANDEM_TRY(echo.round());
+      TANDEM_TRY(streamed.round());
       TANDEM_TRY(copy.round());
     }
     TANDEM_TRY(check());
@@ -171,8 +169,10 @@ class Bench {
                 {"gb_s", bytes / push_pull.best_s() / 1e9},
                 {"cpu_s_per_gb", (push_pull.cpu_s() + others_cpu_s) / (moved / 1e9)},
                 {"echo_microseconds", echo.best_s() * 1e6},
+                {"streamed_echo_microseconds", streamed.best_s() * 1e6},
                 {"memcpy_microseconds", copy.best_s() * 1e6},
                 {"echo_speedup", echo.best_s() / push_pull.best_s()},
+                {"streamed_echo_speedup", streamed.best_s() / push_pull.best_s()},
                 {"memcpy_ratio", push_pull.best_s() / copy.best_s()}};
   }
 
@@ -181,6 +181,19 @@ class Bench {
     const std::vector<std::string> tls = cluster::tls_arguments(options_.tls);
     arguments.insert(arguments.end(), tls.begin(), tls.end());
     return arguments;
+  }
+
+  // Of as many bytes as are pushed: whole floats.
+  Result<std::unique_ptr<EchoClient>> start_echo(Echo kind) {
+    TANDEM_ASSIGN(BenchProcess process,
+                  BenchProcess::start("an echo",
+                                      {"--role", "echo", "--bytes",
+                                       std::to_string(client_->partial(0).size_bytes())},
+                                      environment_));
+    TANDEM_ASSIGN(const std::uint16_t port, process.port());
+    TANDEM_ASSIGN(EchoClient client, EchoClient::connect(port, kind));
+    echoes_.push_back(std::move(process));
+    return std::make_unique<EchoClient>(std::move(client));
   }
 
   // Once there is a state that they can push to.
@@ -241,8 +254,8 @@ class Bench {
   std::vector<std::string> environment_;
   std::string token_;
   std::vector<BenchProcess> others_;  // Servers, then workers.
-  std::unique_ptr<BenchProcess> echo_process_;
-  std::unique_ptr<EchoClient> echo_;
+  std::vector<BenchProcess> echoes_;
+  std::unique_ptr<EchoClient> echo_, streamed_;
   std::unique_ptr<ps::Client> client_;
   std::int64_t steps_ = 0;
 };
@@ -254,8 +267,8 @@ Status check_dense_room(const BenchPsOptions& options) {
   const auto available = available_memory();
   const std::int64_t most = *std::max_element(options.bytes.begin(), options.bytes.end());
   // Of each worker what it pushes, and both ends of what it receives; of the servers two states;
-  // of the measurement what is copied and echoed.
-  const double needed = static_cast<double>(most) * (3 * static_cast<double>(options.workers) + 4);
+  // of the measurement what is copied, echoed and kept by an echo.
+  const double needed = static_cast<double>(most) * (3 * static_cast<double>(options.workers) + 5);
   if (!available || needed <= static_cast<double>(*available)) return {};
   return Error(
       Code::kOutOfSpace,
@@ -282,18 +295,23 @@ Status measure_dense(const BenchPsOptions& options, const Surroundings& around) 
 
 std::string dense_text(const std::vector<Json>& rows) {
   std::string text = fmt::format(
-      "{}, {}; microseconds of a push and pull with sgd, of an echo over TCP, and of memcpy\n"
-      "{:9} {:>11} {:>11} {:>11} {:>8} {:>8} {:>11} {:>11} {:>7} {:>8}\n",
+      "{}, {}; microseconds of a push and pull with sgd, of echoes over TCP (all there, then all "
+      "back; both at\n"
+      "once), and of memcpy\n"
+      "{:9} {:>11} {:>11} {:>11} {:>8} {:>8} {:>11} {:>11} {:>11} {:>7} {:>10} {:>8}\n",
       counted(rows.empty() ? 0 : rows[0].value("workers", std::int64_t{0}), "worker"),
       counted(rows.empty() ? 0 : rows[0].value("servers", std::int64_t{0}), "server"), "transport",
-      "bytes", "push-pull", "p99", "GB/s", "CPU s/GB", "echo", "memcpy", "x echo", "/ memcpy");
+      "bytes", "push-pull", "p99", "GB/s", "CPU s/GB", "echo", "streamed", "memcpy", "x echo",
+      "x streamed", "/ memcpy");
   for (const Json& row : rows) {
     const auto number = [&](const char* name) { return row.value(name, 0.0); };
     text += fmt::format(
-        "{:9} {:>11} {:>11.2f} {:>11.2f} {:>8.3f} {:>8.3f} {:>11.2f} {:>11.2f} {:>7.2f} {:>8.2f}\n",
+        "{:9} {:>11} {:>11.2f} {:>11.2f} {:>8.3f} {:>8.3f} {:>11.2f} {:>11.2f} {:>11.2f} "
+        "{:>7.2f} {:>10.2f} {:>8.2f}\n",
         row.value("transport", ""), row.value("bytes", std::int64_t{0}), number("microseconds"),
         number("p99_microseconds"), number("gb_s"), number("cpu_s_per_gb"),
-        number("echo_microseconds"), number("memcpy_microseconds"), number("echo_speedup"),
+        number("echo_microseconds"), number("streamed_echo_microseconds"),
+        number("memcpy_microseconds"), number("echo_speedup"), number("streamed_echo_speedup"),
         number("memcpy_ratio"));
   }
   return text;

@@ -1,10 +1,13 @@
-// What the parameter server is compared with: a blocking echo on a TCP connection of loopback.
+// What the parameter server is compared with: echoes on a blocking TCP connection of loopback. A
+// plain one sends all bytes, and has all when it sends them back, as servers do that take messages;
+// a streamed one sends and receives at the same time.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "bench_ps.h"
@@ -33,6 +36,18 @@ void set_options(int socket) {
   ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 }
 
+// Fills the buffer; false when the other end closed.
+Result<bool> receive_all(int socket, std::span<std::byte> buffer) {
+  while (!buffer.empty()) {
+    const ssize_t got = ::recv(socket, buffer.data(), buffer.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error("receive from the echo", errno);
+    if (got == 0) return false;
+    buffer = buffer.subspan(static_cast<std::size_t>(got));
+  }
+  return true;
+}
+
 Status send_all(int socket, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -43,9 +58,30 @@ Status send_all(int socket, std::span<const std::byte> bytes) {
   return {};
 }
 
+// Until the other end closes. Without a limit of time: who measures may do something else, and this
+// process ends with it.
+Status echo_whole(int socket, std::size_t bytes) {
+  std::vector<std::byte> buffer(bytes);
+  for (;;) {
+    TANDEM_ASSIGN(const bool there, receive_all(socket, buffer));
+    if (!there) return {};
+    TANDEM_TRY(send_all(socket, buffer));
+  }
+}
+
+Status echo_streamed(int socket) {
+  std::vector<std::byte> buffer(kEchoBuffer);
+  for (;;) {
+    const ssize_t got = ::recv(socket, buffer.data(), buffer.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return {};
+    TANDEM_TRY(send_all(socket, std::span(buffer).first(static_cast<std::size_t>(got))));
+  }
+}
+
 }  // namespace
 
-Status echo_for_bench() {
+Status echo_for_bench(std::size_t bytes) {
   const Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = loopback(0);
   socklen_t size = sizeof address;
@@ -60,27 +96,34 @@ Status echo_for_bench() {
   if (!socket.is_open()) return system_error("wait for who measures", errno);
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  std::vector<std::byte> buffer(kEchoBuffer);
-  for (;;) {
-    // Without a limit of time: who measures may do something else, and this process ends with it.
-    const ssize_t got = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return {};
-    TANDEM_TRY(send_all(socket.get(), std::span(buffer).first(static_cast<std::size_t>(got))));
-  }
+  std::array<std::byte, 1> kind{};
+  TANDEM_ASSIGN(const bool there, receive_all(socket.get(), kind));
+  if (!there) return {};
+  return static_cast<Echo>(kind[0]) == Echo::kPlain ? echo_whole(socket.get(), bytes)
+                                                    : echo_streamed(socket.get());
 }
 
-Result<EchoClient> EchoClient::connect(std::uint16_t port) {
+Result<EchoClient> EchoClient::connect(std::uint16_t port, Echo kind) {
   Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in address = loopback(port);
   if (!socket.is_open() ||
       ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return system_error("reach the echo", errno);
   set_options(socket.get());
-  return EchoClient(std::move(socket));
+  const std::array<std::byte, 1> first = {static_cast<std::byte>(kind)};
+  TANDEM_TRY(send_all(socket.get(), first));
+  return EchoClient(std::move(socket), kind);
 }
 
 Status EchoClient::exchange(std::span<const std::byte> out, std::span<std::byte> in) {
+  if (kind_ == Echo::kStreamed) return stream(out, in);
+  TANDEM_TRY(send_all(socket_.get(), out));
+  TANDEM_ASSIGN(const bool there, receive_all(socket_.get(), in));
+  if (!there) return Error(Code::kPeerLost, "the echo ended");
+  return {};
+}
+
+Status EchoClient::stream(std::span<const std::byte> out, std::span<std::byte> in) {
   while (!in.empty()) {
     const bool more = !out.empty();
     if (more) {
