@@ -3,7 +3,8 @@ import os
 import signal
 import threading
 
-from harness import main
+import rows_test
+from harness import main, wait_for
 from server_faults import FaultsTest
 
 WAYS = ("ps.consistency=asp", "ps.consistency=ssp", "ps.quorum=0.75")
@@ -39,11 +40,15 @@ class AsyncTest(FaultsTest):
                         self.assertLessEqual(len(report["staleness"]["steps"]), 3 + 1)
 
     def test_a_worker_alone_repeats_itself(self):
-        hashes = set()
-        for out in ("one", "two"):
-            self.tandem("train", self.job, "--out", out, "-q", "ps.consistency=asp", "cluster.workers=1")
-            hashes.add(self.report(out)["weights_hash"])
-        self.assertEqual(len(hashes), 1)
+        """Also when it goes back to a checkpoint: all of the state comes back, or it would end elsewhere."""
+        alone = ("ps.consistency=ssp", "cluster.workers=1")
+        self.tandem("train", self.job, "--out", "one", "-q", *alone)
+        process = self.begin("two", *alone)
+        self.await_steps(process, "two", 250)
+        self.signal(self.pids(process, "--address")[:1])
+        self.assert_ends(process, "two")
+        self.assertEqual(len(self.events("two", "rollback")), 1)
+        self.assertEqual(self.report("two")["weights_hash"], self.report("one")["weights_hash"])
 
     def test_a_killed_worker_loses_no_sample(self):
         for way in WAYS:
@@ -123,6 +128,30 @@ class AsyncTest(FaultsTest):
                 report = self.report(way)
                 self.assertEqual(report["epochs"], 40)
                 self.assertEqual(report["samples"], 40 * 1294)
+
+
+class AsyncRowsTest(FaultsTest):
+    """Tables whose rows travel by themselves, in slices and by key."""
+    text = rows_test.JOB.replace('pull = "partial"\n', "")
+    truth = None
+
+    def test_rows_count_once_whatever_is_killed(self):
+        for rows, way in (("ps.pull=partial", "asp"), ("ps.tables=sparse", "ssp")):
+            with self.subTest(rows=rows, way=way):
+                out = f"{rows}-{way}"
+                process = self.begin(out, rows, f"ps.consistency={way}", "ps.staleness=2", "train.epochs=20")
+                self.signal(self.pids(process, "--number")[:1])
+                wait_for(lambda out=out: self.events(out, "joined"), "another worker")
+                self.assertEqual(self.events(out, "rollback"), [])
+                self.signal(self.pids(process, "--address")[-1:])
+                self.assert_ends(process, out)
+                report = self.report(out)
+                self.assertEqual((report["status"], report["exact"], report["epochs"]), ("finished", False, 20))
+                self.assertEqual(report["samples"], 20 / 30 * self.truth["samples"])
+                self.assertLess(report["eval"]["loss"], 1)
+                self.assertEqual(len(self.events(out, "rollback")), 1)
+                if way == "ssp":
+                    self.assertLessEqual(len(report["staleness"]["steps"]), 2 + 1)
 
 
 if __name__ == "__main__":

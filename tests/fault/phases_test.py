@@ -6,22 +6,12 @@ import signal
 import subprocess
 
 from harness import TandemTest, argument_of, bin_directory, children_of, is_gone, main, wait_for, whole_lines
+from jobs import DIGITS
 
-JOB = """\
+JOB = f"""\
 name = "phases"
-[model]
-kind = "mlp"
-hidden = [48, 48]
-dropout = 0.1
-[data]
-source = "digits"
-[train]
-epochs = 1000000
+{DIGITS}epochs = 1000000
 eval_every_epochs = 1000000
-batch = 19
-seed = 7
-report_every_s = 0.02
-optimizer = { kind = "adam", lr = 0.002 }
 [cluster]
 lanes = 4
 workers = 2

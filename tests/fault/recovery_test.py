@@ -7,25 +7,14 @@ import signal
 import time
 
 from harness import TandemTest, argument_of, await_rest, children_of, is_gone, main, wait_for, whole_lines
+from jobs import DIGITS
 
-# Dropout, uneven batches, and a schedule and an early stop with a memory; some seconds long, so that there is time to
-# kill.
-JOB = """\
+# With a schedule and an early stop that have a memory.
+JOB = f"""\
 name = "recovery"
-[model]
-kind = "mlp"
-hidden = [48, 48]
-dropout = 0.1
-[data]
-source = "digits"
-[train]
-epochs = 40
-batch = 19
-seed = 7
-report_every_s = 0.02
-optimizer = { kind = "adam", lr = 0.002 }
-schedule = { kind = "plateau", patience = 1, gamma = 0.5 }
-early_stop = { patience = 500 }
+{DIGITS}epochs = 40
+schedule = {{ kind = "plateau", patience = 1, gamma = 0.5 }}
+early_stop = {{ patience = 500 }}
 [cluster]
 lanes = 4
 max_restarts = 100

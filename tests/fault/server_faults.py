@@ -4,28 +4,12 @@ import os
 import signal
 
 from harness import TandemTest, argument_of, await_rest, children_of, is_gone, wait_for, whole_lines
+from jobs import DIGITS, SERVED
 
-JOB = """\
+JOB = f"""\
 name = "servers"
-[model]
-kind = "mlp"
-hidden = [48, 48]
-dropout = 0.1
-[data]
-source = "digits"
-[train]
-epochs = 30
-batch = 19
-seed = 7
-report_every_s = 0.02
-optimizer = { kind = "adam", lr = 0.002 }
-[cluster]
-workers = 2
-lanes = 4
-strategy = "ps"
-servers = 2
-max_restarts = 100
-[checkpoint]
+{DIGITS}epochs = 30
+{SERVED}[checkpoint]
 every_steps = 100
 """
 TRUTH = ("status", "weights_hash", "steps", "epochs", "samples", "eval")
@@ -89,6 +73,19 @@ class FaultsTest(TandemTest):
         self.signal(server)
         self.assert_same_end(process, out)
         self.assertEqual(len(self.events(out, "lost")), 1)
+
+    def kill_a_worker_between_pushes_and_results(self, out, *arguments):
+        """A server is stopped, and goes on when a worker that had pushed all of its step was killed before it was answered."""
+        process = self.begin(out, *arguments)
+        server, workers = self.pids(process, "--address")[:1], self.pids(process, "--number")
+        self.signal(server, signal.SIGSTOP)
+        await_rest(workers)
+        self.signal(workers[:1])
+        wait_for(lambda: is_gone(workers[0]), "the worker's end")
+        self.signal(server, signal.SIGCONT)
+        self.assert_same_end(process, out)
+        self.assertEqual(len(self.events(out, "lost")), 1)
+        self.assertEqual(self.events(out, "rollback"), [])
 
     def assert_ends(self, process, out):
         """A busy machine may make it slow; without a step in a minute it hangs."""

@@ -13,6 +13,11 @@ class ServersTest(FaultsTest):
         self.kill_between_pushes_and_results("run")
         self.assertEqual(len(self.events("run", "rollback")), 1)
 
+    def test_a_worker_killed_between_its_last_push_and_the_answer(self):
+        for transport in ("auto", "tcp"):
+            with self.subTest(transport=transport):
+                self.kill_a_worker_between_pushes_and_results(transport, f"ps.transport={transport}")
+
     def test_a_killed_worker_is_replaced_while_servers_keep_the_state(self):
         for transport in ("auto", "tcp"):
             with self.subTest(transport=transport):

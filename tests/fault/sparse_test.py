@@ -2,34 +2,16 @@
 import signal
 
 from harness import await_rest, main, wait_for
+from jobs import RATINGS, SERVED
 from server_faults import FaultsTest
 
 # Adam keeps state beside each row. Rows are made at their second touch and given up after 40 steps without one, so a step that is taken
 # back has candidates and new and old rows in it.
-JOB = """\
+JOB = f"""\
 name = "sparse"
-[model]
-kind = "matrix_factorization"
-dim = 16
-[data]
-source = "ratings"
-users = 900
-items = 300
-samples = 6000
-[train]
-epochs = 10
-batch = 60
-loss = "mse"
-seed = 7
-report_every_s = 0.02
-optimizer = { kind = "adam", lr = 0.01 }
-[cluster]
-workers = 2
-lanes = 4
-strategy = "ps"
-servers = 2
-max_restarts = 100
-[ps]
+{RATINGS}epochs = 10
+optimizer = {{ kind = "adam", lr = 0.01 }}
+{SERVED}[ps]
 tables = "sparse"
 admit_after = 1
 evict_after = 40
@@ -92,6 +74,17 @@ class SparseTest(FaultsTest):
         process = self.begin("run")
         self.signal(self.pids(process, "--address")[:1] + self.pids(process, "--number")[:1])
         self.assert_same_end(process, "run")
+
+    def test_copies_of_tables_lose_no_step(self):
+        """A server that has nothing but rows, a worker, and the server with the dense parameters."""
+        process = self.begin("run", "cluster.servers=3", "cluster.replicas=2", "train.epochs=20")
+        for kills, (option, which) in enumerate((("--address", 2), ("--number", 0), ("--address", 0)), start=1):
+            self.signal(self.pids(process, option)[which:which + 1])
+            self.await_recoveries(process, "run", kills)
+        self.assert_ends(process, "run")
+        self.assertEqual(self.events("run", "rollback"), [])
+        self.tandem("train", self.job, "--out", "calm", "-q", "train.epochs=20")
+        self.assertEqual(self.essence("run"), self.essence("calm"))
 
     def test_ctrl_c_saves_and_resume_goes_on_with_others(self):
         for number, others in enumerate((["cluster.workers=3", "cluster.servers=3"], ["cluster.workers=1", "cluster.servers=1"])):

@@ -255,12 +255,13 @@ class BenchPs(TandemTest):
             self.assertRegex(table, rf"(?m)^{line} ")
 
     def test_gives_figures_of_pushes_and_pulls(self):
-        arguments = ["bench", "ps", "--bytes", "4,100000", "--workers", "2", "--servers", "2"]
+        arguments = ["bench", "ps", "--bytes", "5,100000", "--workers", "2", "--servers", "2"]
         rows = json.loads(self.tandem(*arguments, "--json").stdout)["dense"]
         self.assertEqual([(row["transport"], row["bytes"]) for row in rows],
-                         [("shm", 4), ("shm", 100000), ("tcp", 4), ("tcp", 100000)])
+                         [("shm", 5), ("shm", 100000), ("tcp", 5), ("tcp", 100000)])
         for row in rows:
-            for name in ("microseconds", "gb_s", "cpu_s_per_gb", "echo_microseconds", "memcpy_microseconds"):
+            for name in ("microseconds", "gb_s", "cpu_s_per_gb", "echo_microseconds", "streamed_echo_microseconds",
+                         "memcpy_microseconds"):
                 self.assertGreater(row[name], 0, name)
             self.assertGreaterEqual(row["p99_microseconds"], row["microseconds"])
             self.assertAlmostEqual(row["echo_speedup"], row["echo_microseconds"] / row["microseconds"])

@@ -13,30 +13,14 @@ import urllib.request
 
 from cluster import LONG, ClusterTest
 from harness import PATIENCE_S, argument_of, children_of, is_gone, main, wait_for
+from jobs import RATINGS, SERVED
 
 
 # Adam has state beside each row; rows wait for admission, and grow old.
-SPARSE = """\
+SPARSE = f"""\
 name = "sparse"
-[model]
-kind = "matrix_factorization"
-[data]
-source = "ratings"
-users = 900
-items = 300
-samples = 6000
-[train]
-batch = 60
-loss = "mse"
-report_every_s = 0.02
-optimizer = { kind = "adam", lr = 0.01 }
-[cluster]
-lanes = 4
-workers = 2
-strategy = "ps"
-servers = 2
-max_restarts = 100
-[ps]
+{RATINGS}optimizer = {{ kind = "adam", lr = 0.01 }}
+{SERVED}[ps]
 tables = "sparse"
 admit_after = 1
 evict_after = 40
@@ -156,6 +140,7 @@ class Servers(ClusterTest):
         job = self.submit(*self.PS)
         self.await_step(job, 150)
         self.assertEqual([len(self.servers(node)) for node in nodes], [1, 1])
+        self.assertEqual({argument_of(pid, "--address") for pid in self.servers(*nodes)}, {"127.0.0.1"})
         pids = self.servers(*nodes) + self.workers(*nodes)
         os.kill(self.servers(nodes[0])[0], signal.SIGKILL)
         self.assert_truth(job)
@@ -425,7 +410,8 @@ class Strangers(ClusterTest):
         stranger = self.start("node", "--master", self.listen, "--slots", 1, "--name", "stranger", "--secret", "other")
         self.refused("refused 127.0.0.1")
         said = stranger.stderr.readline()
-        self.assertIn("the master does not accept this node's secret; stop this node, copy", said)
+        self.assertIn("the peer says that this side does not have the cluster's secret; copy the master's", said)
+        self.assertIn("stop this node, set that right, and start it again", said)
         self.assertNotIn("trying again", said)
         namesake = self.start("node", "--master", self.listen, "--slots", 1, "--name", "a", env=self.variables)
         wait_for(lambda: [node["name"] for node in self.ask("nodes")["nodes"]] == ["a", "a-2"], "the node of the same name")
