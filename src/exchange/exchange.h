@@ -3,8 +3,10 @@
 // parameters, then numbers that are only summed: statistics, losses.
 //
 // A step: pull() where there are tables, begin(), partial sums are written and told of by ready(),
-// gather(), then take() and update() in any order, and end(). After an error the step must be
-// dropped, and the exchange with it; parameters are then as before the step. Belongs to one thread.
+// gather(), then take() and update() in any order, and end(). Where its outcome comes in parts,
+// those that are there may be used before gather() by the next forward. After an error the step
+// must be dropped, and the exchange with it; parameters are then as before the step, once undo()
+// was called where update_part() was. Belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -107,6 +109,22 @@ class Exchange {
   // here, or by the norm.
   virtual Update update(std::span<float> parameters) = 0;
   virtual void end() {}
+
+  // Whether the outcome may be had piece by piece between the last ready() and gather().
+  virtual bool comes_in_parts() const { return false; }
+  // Whether gather() would not wait.
+  virtual bool has_all() const { return true; }
+  // Waits until the sums of a part, which are behind the parameters, are known: take() may be
+  // called for it.
+  virtual Status gather_part(Bucket /*part*/, Deadline /*deadline*/) { return {}; }
+  // Brings the parameters up to `end` to what they are after the step, as soon as they are there.
+  // It is not known yet whether the step will be complete: if not, undo() makes them what they
+  // were.
+  virtual Status update_part(std::size_t /*end*/, std::span<float> /*parameters*/,
+                             Deadline /*deadline*/) {
+    return {};
+  }
+  virtual void undo(std::span<float> /*parameters*/) {}
 
   // For whoever saves: the optimizer's state after `steps_done` steps is put into the optimizer
   // that was given when the exchange was made, if it is not there already. Every server is asked

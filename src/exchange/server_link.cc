@@ -147,8 +147,11 @@ void ServerLink::copy(Bucket at, std::span<float> to) const {
   }
 }
 
-void ServerLink::copy_trained(std::span<float> parameters) const {
-  for (const Bucket& at : trained_) copy(at, parameters.subspan(at.begin, at.end - at.begin));
+void ServerLink::copy_trained(const Bucket& part, std::span<float> parameters) const {
+  for (const Bucket& each : trained_) {
+    const Bucket at{std::max(each.begin, part.begin), std::min(each.end, part.end)};
+    if (at.begin < at.end) copy(at, parameters.subspan(at.begin, at.end - at.begin));
+  }
 }
 
 }  // namespace tandem::exchange

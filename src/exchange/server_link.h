@@ -42,8 +42,8 @@ class ServerLink {
   Result<std::vector<TableSize>> table_sizes(Deadline deadline);
   // Copies results.
   void copy(Bucket at, std::span<float> to) const;
-  // All that are trained, into the parameters.
-  void copy_trained(std::span<float> parameters) const;
+  // All of that part that are trained, into the parameters.
+  void copy_trained(const Bucket& part, std::span<float> parameters) const;
 
  private:
   ServerLink(std::unique_ptr<ps::Client> client, std::vector<Bucket> trained,

@@ -41,6 +41,7 @@ class Servers final : public Exchange {
 
   Status begin(std::int64_t steps_done, double lr, Deadline) override {
     client_.begin(steps_done, lr);
+    early_ = 0;
     return {};
   }
   Status ready(std::size_t count) override { return client_.ready(count); }
@@ -57,8 +58,28 @@ class Servers final : public Exchange {
     link_.copy(at, to);
   }
 
+  bool comes_in_parts() const override { return client_.comes_in_parts(); }
+  bool has_all() const override { return client_.has_all(); }
+  Status gather_part(Bucket part, Deadline deadline) override {
+    return client_.await_part(part, deadline);
+  }
+  Status update_part(std::size_t end, std::span<float> parameters, Deadline deadline) override {
+    if (end <= early_) return {};
+    TANDEM_TRY(client_.await_part({early_, end}, deadline));
+    if (before_.empty()) before_.resize(plan_.parameters);
+    const std::span<const float> now = parameters.subspan(early_, end - early_);
+    std::copy(now.begin(), now.end(), before_.begin() + static_cast<std::ptrdiff_t>(early_));
+    link_.copy_trained({early_, end}, parameters);
+    early_ = end;
+    return {};
+  }
+  void undo(std::span<float> parameters) override {
+    std::copy_n(before_.begin(), std::exchange(early_, 0), parameters.begin());
+  }
+
   Update update(std::span<float> parameters) override {
-    link_.copy_trained(parameters);
+    link_.copy_trained({early_, plan_.parameters}, parameters);
+    early_ = 0;
     return {client_.norm(),
             client_.is_finite() ? optim::Updated::kFinite : optim::Updated::kNotFinite};
   }
@@ -73,6 +94,10 @@ class Servers final : public Exchange {
   const Plan plan_;
   ServerLink link_;
   ps::Client& client_;
+
+  // Parameters below are those after the step that is not complete; what they were before.
+  std::size_t early_ = 0;
+  std::vector<float> before_;
 };
 
 }  // namespace

@@ -45,7 +45,7 @@ Status Tasks::pull(Deadline deadline) {
 }
 
 Status Tasks::take_results() {
-  link_.copy_trained(parameters_);
+  link_.copy_trained({0, parameters_.size()}, parameters_);
   if (!client_.is_finite())
     return Error(Code::kDiverged, "an update made a parameter a number that is not finite");
   return {};

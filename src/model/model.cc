@@ -97,14 +97,15 @@ class PlannedModel final : public Model {
     pass.statistics = output.statistics.data();
     pass.statistics_weight = static_cast<float>(batch.size) * scale;
     pass.key = key;
-    plan.forward(pass);
+    const auto tell = [this](const auto& who, std::size_t block) {
+      if (!who) return;
+      const auto [begin, end] = parameter_range(blueprint_.blocks[block]);
+      if (begin < end) who(begin, end);
+    };
+    plan.forward(pass, [&](std::size_t block) { tell(output.needs, block); });
     const LossSums sums = loss_of(loss_, outputs_of(plan), batch, scale, plan.output().gradient);
-    plan.backward(pass, [&](std::size_t block) {
-      if (!output.ready) return;
-      const arch::Block& done = blueprint_.blocks[block];
-      const auto [begin, end] = parameter_range(done);
-      if (begin < end) output.ready(begin, end);
-    });
+    if (output.turns) output.turns();
+    plan.backward(pass, [&](std::size_t block) { tell(output.ready, block); });
     return sums;
   }
 

@@ -42,13 +42,18 @@ struct LossSums {
   void add(const LossSums& other);
 };
 
-// Where backward puts what it computes.
+// Where backward puts what it computes, and who hears how far it is. Each function may be empty.
 struct LaneOutput {
   std::span<float> gradients;   // blueprint().parameters floats; overwritten.
   std::span<float> statistics;  // blueprint().buffers floats; overwritten: this lane's share of the
                                 // batch statistics.
-  // Called when gradients[begin, end) are final. May be empty.
+  // Called when gradients[begin, end) are final.
   std::function<void(std::int64_t begin, std::int64_t end)> ready;
+  // Called before forward reads parameters()[begin, end), first block first: they may be filled in
+  // then.
+  std::function<void(std::int64_t begin, std::int64_t end)> needs = {};
+  // Called when forward is over: nothing was written to gradients and statistics before.
+  std::function<void()> turns = {};
 };
 
 class Model {

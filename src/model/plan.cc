@@ -84,13 +84,14 @@ Plan::Plan(const arch::Blueprint& blueprint, std::int64_t batch, Mode mode) {
   output_ = flow;
 }
 
-void Plan::forward(const Pass& pass) {
+void Plan::forward(const Pass& pass, const std::function<void(std::size_t block)>& next) {
   if (input_.value != nullptr) {
     TANDEM_CHECK(pass.batch->inputs.size() >= input_.floats);
     std::copy_n(pass.batch->inputs.data(), input_.floats, input_.value);
   }
-  for (const PlannedBlock& block : blocks_) {
-    for (const LayerPtr& layer : block.layers) layer->forward(pass);
+  for (std::size_t block = 0; block < blocks_.size(); ++block) {
+    if (next) next(block);
+    for (const LayerPtr& layer : blocks_[block].layers) layer->forward(pass);
   }
 }
 

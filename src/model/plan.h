@@ -17,8 +17,8 @@ class Plan {
   // Throws what oneDNN and the workspace throw.
   Plan(const arch::Blueprint& blueprint, std::int64_t batch, Mode mode);
 
-  // Copies the batch in and runs all layers.
-  void forward(const Pass& pass);
+  // Copies the batch in and runs all layers. Calls `next(block)` before those of each block.
+  void forward(const Pass& pass, const std::function<void(std::size_t block)>& next = {});
   // REQUIRES: output().gradient was filled after forward(). Calls `done(block)` as each block's
   // gradients are final.
   void backward(const Pass& pass, const std::function<void(std::size_t block)>& done);

@@ -44,6 +44,12 @@ Result<std::unique_ptr<Client>> Client::connect(ClientConfig config, Deadline de
   auto client = std::unique_ptr<Client>(new Client(std::move(config)));
   TANDEM_TRY(client->make_memory());
   TANDEM_TRY(client->open(deadline));
+  if (client->comes_in_parts()) {
+    TANDEM_ASSIGN(client->pump_,
+                  Pump::create({[&each = *client] { return each.turn_all(); },
+                                [&each = *client](auto& entries) { each.add_awaited(entries); }}));
+    client->now_.moves_meanwhile = true;
+  }
   return client;
 }
 
@@ -196,6 +202,7 @@ Status Client::pull_rows(std::int64_t steps_done, std::span<const RowLists> rows
 
 void Client::begin(std::int64_t steps_done, double lr, std::uint64_t samples) {
   TANDEM_CHECK(config_.plan.tables.empty() || steps_done == kNoTask || pulled_ == steps_done);
+  const auto held = hold();
   now_.step = steps_done;
   now_.lr = lr;
   now_.samples = samples;
@@ -207,27 +214,62 @@ void Client::begin(std::int64_t steps_done, double lr, std::uint64_t samples) {
 }
 
 Status Client::ready(std::size_t count) {
+  const auto held = hold();
+  if (pump_) TANDEM_TRY(pump_->status());
   now_.buckets_ready += count;
   // Whoever was answered by a first holder must pass that on at once: others wait for it. So
   // nothing is pushed before there is nothing else to do than that.
   if (passes_on_ && now_.buckets_ready < config_.plan.buckets.size()) return {};
   for (auto& server : servers_) TANDEM_TRY(server->push_ready());
   TANDEM_ASSIGN([[maybe_unused]] const bool moved, turn_all());
+  if (pump_ && !all_sent()) pump_->start();
   return {};
 }
 
 Status Client::finish(Deadline deadline) {
   TANDEM_CHECK(now_.buckets_ready == config_.plan.buckets.size());
-  return await_results(deadline);
+  const Status finished = await_results(deadline);
+  const auto held = hold();
+  if (pump_) pump_->stop();
+  return finished;
+}
+
+bool Client::comes_in_parts() const {
+  return !config_.plan.async && config_.plan.tables.empty() &&
+         std::none_of(servers_.begin(), servers_.end(),
+                      [](const auto& server) { return server->connection().is_shared(); });
+}
+
+bool Client::has_all() {
+  const auto held = hold();
+  return all_came();
+}
+
+bool Client::all_came() const {
+  return std::all_of(servers_.begin(), servers_.end(),
+                     [](const auto& server) { return server->has_all(); });
+}
+
+bool Client::all_sent() const {
+  return std::none_of(servers_.begin(), servers_.end(), [](const auto& server) {
+    return server->waits_to_push() || server->connection().has_unsent();
+  });
+}
+
+Status Client::await_part(const Bucket& part, Deadline deadline) {
+  const auto came = [&] {
+    const auto holders = first_holders();
+    return std::all_of(holders.begin(), holders.end(),
+                       [&](const auto& server) { return server->has_part(part); });
+  };
+  TANDEM_TRY(await(came, "give its results", deadline));
+  const auto held = hold();
+  if (pump_ && !all_came()) pump_->start();
+  return {};
 }
 
 Status Client::await_results(Deadline deadline) {
-  return await(
-      [&] {
-        return std::all_of(servers_.begin(), servers_.end(),
-                           [](const auto& server) { return server->has_all(); });
-      },
-      "give its results", deadline);
+  return await([&] { return all_came(); }, "give its results", deadline);
 }
 
 std::span<const float> Client::result(const Bucket& at) const {
@@ -272,7 +314,7 @@ Result<bool> Client::turn_all() {
   }
   if (moved) {
     for (auto& server : servers_) {
-      if (server->waits_for_credit()) TANDEM_TRY(server->push_ready());
+      if (server->waits_to_push()) TANDEM_TRY(server->push_ready());
     }
   }
   return moved;
@@ -280,6 +322,8 @@ Result<bool> Client::turn_all() {
 
 Status Client::await(const std::function<bool()>& done, const std::string& what,
                      Deadline deadline) {
+  const auto held = hold();
+  if (pump_) TANDEM_TRY(pump_->status());
   const Clock::time_point began = Clock::now();
   Clock::time_point moved_at = began;
   const auto looking = shares_memory() ? kLooking : std::chrono::microseconds(0);
@@ -312,11 +356,21 @@ void Client::sleep(milliseconds at_most) {
     may_sleep = connection.doze() && may_sleep;
     // Nobody rings when a full ring has room again.
     if (connection.waits_for_ring()) at_most = std::min(at_most, milliseconds(1));
-    const short events = connection.has_unsent() ? POLLIN | POLLOUT : POLLIN;
-    entries.push_back({connection.fd(), events, 0});
   }
+  add_awaited(entries);
   if (may_sleep) ::poll(entries.data(), entries.size(), static_cast<int>(at_most.count()));
   for (auto& server : servers_) server->connection().wake();
+}
+
+void Client::add_awaited(std::vector<pollfd>& entries) {
+  for (auto& server : servers_) {
+    const short events = server->connection().has_unsent() ? POLLIN | POLLOUT : POLLIN;
+    entries.push_back({server->connection().fd(), events, 0});
+  }
+}
+
+std::unique_lock<std::mutex> Client::hold() {
+  return pump_ ? pump_->hold() : std::unique_lock<std::mutex>();
 }
 
 bool Client::shares_memory() const {
@@ -324,7 +378,8 @@ bool Client::shares_memory() const {
                      [](const auto& server) { return server->connection().is_shared(); });
 }
 
-collective::Traffic Client::traffic() const {
+collective::Traffic Client::traffic() {
+  const auto held = hold();
   collective::Traffic traffic;
   for (const auto& server : servers_) {
     traffic.sent += server->connection().sent_bytes();

@@ -1,8 +1,10 @@
 // A worker's end of its parameter servers, for one generation: pushes what the worker computed,
 // piece by piece as backward gets there, and takes what the servers made of it. On a server's host
 // nothing is copied on the way there: the server reads the partial sums where backward wrote them.
+// Where no server is, a thread sends and receives while the worker computes (ps/pump.h).
 //
-// After an error the client is of no more use, and the step must be dropped. Belongs to one thread.
+// After an error the client is of no more use, and the step must be dropped. Belongs to one thread;
+// its own thread is at work only between ready() and finish().
 #pragma once
 
 #include <chrono>
@@ -22,6 +24,7 @@
 #include "net/address.h"
 #include "net/tls.h"
 #include "ps/plan.h"
+#include "ps/pump.h"
 #include "ps/server_end.h"
 
 namespace tandem::ps {
@@ -143,10 +146,16 @@ class Client {
   // The step after `steps_done` begins; or a task, of so many samples. REQUIRES: where the plan has
   // tables, pull_rows() was called for it.
   void begin(std::int64_t steps_done, double lr, std::uint64_t samples = 0);
-  // The next `count` buckets are complete in every partial sum: pushes them.
+  // The next `count` buckets are complete in every partial sum: pushes them. Where servers share no
+  // memory, what is ready last overtakes what is not yet on its way.
   Status ready(std::size_t count);
   // Waits for all results. They are then to be read by result().
   Status finish(Deadline deadline);
+  // Where they lie in this worker's memory, and not in that of a server, they may be had one by one
+  // before: await_part() waits for those of a part of the vector.
+  bool comes_in_parts() const;
+  Status await_part(const Bucket& part, Deadline deadline);
+  bool has_all();
   // Floats of the vector: parameters, and sums behind them. As many from at.begin on as lie
   // together, not beyond at.end.
   std::span<const float> result(const Bucket& at) const;
@@ -166,7 +175,7 @@ class Client {
   Result<TaskGiven> next_task(const TaskDone& done, Deadline deadline);
 
   bool shares_memory() const;  // With every server.
-  collective::Traffic traffic() const;
+  collective::Traffic traffic();
 
  private:
   // Who gives which floats.
@@ -215,6 +224,11 @@ class Client {
   Status await(const std::function<bool()>& done, const std::string& what, Deadline deadline);
   Status await_results(Deadline deadline);
   Result<bool> turn_all();
+  // Nobody else uses the connections while it lives.
+  std::unique_lock<std::mutex> hold();
+  bool all_came() const;
+  bool all_sent() const;
+  void add_awaited(std::vector<pollfd>& entries);
   void sleep(std::chrono::milliseconds at_most);
   Status answer_norms();
 
@@ -231,6 +245,10 @@ class Client {
   bool goes_on_ = true;  // With what the servers said that they have, and nothing was loaded.
   RowLists all_rows_, merged_;  // Of a step, over all partial sums of this worker.
   std::int64_t pulled_ = -1;    // For which step, by the steps done.
+
+  // Null where it is not worth a thread: memory is shared, or results are awaited at once. Ends
+  // before what it uses.
+  std::unique_ptr<Pump> pump_;
 };
 
 }  // namespace tandem::ps

@@ -1,10 +1,14 @@
 #include "ps/connection.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "ps/credit.h"
 
@@ -51,6 +55,26 @@ void Connection::send(const Header& header, std::span<const std::byte> payload,
     return;
   }
   queue_.push_back({encode(full), payload, {}, std::move(owner), result_cost(full)});
+}
+
+void Connection::send_ahead(const Header& result, std::span<const std::byte> payload) {
+  if (shared_) return send(result, payload);
+  keep_unsent_here();
+  Header full = result;
+  full.bytes = payload.size();
+  unsent_results_ += result_cost(full);
+  std::size_t at = sent_of_first_ > 0 ? 1 : 0;
+  const auto is_earlier = [&](const Outgoing& each) {
+    return each.result_cost > 0 && each.result_place < full.place;
+  };
+  while (at < queue_.size() && !is_earlier(queue_[at])) ++at;
+  queue_.insert(at, {encode(full), payload, {}, {}, result_cost(full), full.place});
+}
+
+void Connection::keep_unsent_here() {
+  constexpr int kBytes = 1 << 18;
+  if (std::exchange(keeps_unsent_, true)) return;
+  ::setsockopt(socket_.fd(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kBytes, sizeof kBytes);
 }
 
 void Connection::send_text(Header header, std::string payload) {

@@ -55,6 +55,12 @@ class Connection {
   // `owner`, if any, is kept so long, for memory that others may give up before a slow peer reads.
   void send(const Header& header, std::span<const std::byte> payload = {},
             std::shared_ptr<const void> owner = {});
+  // The same for a result, which overtakes those of earlier pieces that are not on their way: what
+  // is ready last is needed first (ps/push_order.h).
+  void send_ahead(const Header& result, std::span<const std::byte> payload);
+  // Leaves little in the kernel, where nothing can be overtaken. Then somebody must turn() it while
+  // there is more.
+  void keep_unsent_here();
   // The same with a payload of its own.
   void send_text(Header header, std::string payload);
 
@@ -94,7 +100,8 @@ class Connection {
     std::span<const std::byte> lent;
     std::string text;
     std::shared_ptr<const void> owner = {};
-    std::uint64_t result_cost = 0;  // 0: it is none.
+    std::uint64_t result_cost = 0;   // 0: it is none.
+    std::uint64_t result_place = 0;  // Its piece.
 
     std::span<const std::byte> payload() const {
       return text.empty() ? lent : std::as_bytes(std::span(text));
@@ -129,6 +136,7 @@ class Connection {
 
   std::optional<Shared> shared_;
   unsigned quiet_turns_ = 0;  // Since the socket was looked at.
+  bool keeps_unsent_ = false;
   std::uint64_t sent_bytes_ = 0, received_bytes_ = 0, unsent_results_ = 0;
 };
 

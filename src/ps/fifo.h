@@ -27,6 +27,12 @@ class Fifo {
     memory_[wrapped(first_ + size_)] = std::move(value);
     ++size_;
   }
+  // Before the one that has that index, or as the last.
+  void insert(std::size_t index, T value) {
+    push_back(std::move(value));
+    for (std::size_t i = size_ - 1; i > index; --i)
+      std::swap(memory_[wrapped(first_ + i)], memory_[wrapped(first_ + i - 1)]);
+  }
   // REQUIRES: not empty.
   void pop_front() {
     TANDEM_CHECK(size_ > 0);

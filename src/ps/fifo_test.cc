@@ -34,6 +34,18 @@ TEST(Fifo, ErasesInPlace) {
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(queue[i], 10 + 2 * static_cast<int>(i));
 }
 
+TEST(Fifo, LetsOthersIn) {
+  Fifo<int> queue;
+  for (int i = 0; i < 20; ++i) queue.push_back(i);
+  for (int i = 0; i < 18; ++i) queue.pop_front();
+  queue.insert(0, 1);
+  queue.insert(3, 4);
+  queue.insert(2, 3);
+  std::vector<int> values;
+  for (std::size_t i = 0; i < queue.size(); ++i) values.push_back(queue[i]);
+  EXPECT_EQ(values, (std::vector<int>{1, 18, 3, 19, 4}));
+}
+
 TEST(Fifo, HoldsNothingThatWasTaken) {
   Fifo<std::shared_ptr<int>> queue;
   const auto value = std::make_shared<int>(1);

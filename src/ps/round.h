@@ -1,6 +1,6 @@
-// One step at a server: which pieces of which partial sums have come, and where they lie. Workers
-// push the pieces of a partial sum in order, so a piece is complete when the slowest has pushed it.
-// Bookkeeping only; belongs to one thread.
+// One step at a server: which pieces of which partial sums have come, and where they lie. A piece
+// is complete when it has come of every partial sum; in which order pieces come is up to the
+// workers. Bookkeeping only; belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ class Round {
 
   // The learning rate that comes with the pushes; nothing before the first.
   std::optional<double> lr() const { return lr_; }
-  // Pieces that every partial sum has.
-  std::size_t complete() const;
+  // Pieces that have come of every partial sum, in the order in which that came about.
+  std::span<const std::size_t> complete() const { return complete_; }
   // Where the floats of a complete piece lie, by partial sum.
   std::span<const float* const> sources(std::size_t piece) const {
     return std::span(sources_).subspan(piece * partials_.size(), partials_.size());
@@ -43,8 +43,10 @@ class Round {
  private:
   const std::vector<Piece> pieces_;
   const std::vector<collective::Partial> partials_;
-  std::vector<std::size_t> came_;      // Pieces, by partial sum.
-  std::vector<const float*> sources_;  // By piece, then partial sum.
+  std::vector<bool> came_;             // By piece, then partial sum;
+  std::vector<const float*> sources_;  // where it lies.
+  std::vector<std::size_t> missing_;   // Partial sums, by piece.
+  std::vector<std::size_t> complete_;
   std::optional<double> lr_;
 };
 

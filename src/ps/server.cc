@@ -274,6 +274,11 @@ void Server::send(PeerId to, const Header& header, std::span<const std::byte> pa
   lend(to, header, payload, nullptr);
 }
 
+void Server::send_ahead(PeerId to, const Header& result, std::span<const std::byte> payload) {
+  if (const auto peer = peers_.find(to); peer != peers_.end())
+    peer->second->connection().send_ahead(result, payload);
+}
+
 void Server::lend(PeerId to, const Header& header, std::span<const std::byte> payload,
                   std::shared_ptr<const void> owner) {
   if (const auto peer = peers_.find(to); peer != peers_.end())

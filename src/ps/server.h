@@ -58,6 +58,7 @@ class Server final : private Outbox {
   Server(const ServerConfig& config, Descriptor listener, std::uint16_t port);
 
   void send(PeerId to, const Header& header, std::span<const std::byte> payload) override;
+  void send_ahead(PeerId to, const Header& result, std::span<const std::byte> payload) override;
   void lend(PeerId to, const Header& header, std::span<const std::byte> payload,
             std::shared_ptr<const void> owner) override;
   void send_text(PeerId to, const Header& header, std::string payload) override;

@@ -26,6 +26,8 @@ ServerEnd::ServerEnd(ClientStep& now, const SliceCopy& which, net::SecureSocket 
       connection_(std::move(socket), name_),
       rows_(now.plan, slice_, {which.slice, now.servers},
             which.copy == 0 ? Gives::kRows : Gives::kNothing, connection_),
+      order_(pieces_),
+      states_(pieces_.size()),
       results_(pieces_.size()),
       numbers_(pieces_.size()) {}
 
@@ -33,15 +35,19 @@ ServerEnd::ServerEnd(ClientStep& now, net::SecureSocket socket, const net::Endpo
     : now_(now),
       name_(fmt::format("a server that leaves ({})", net::to_string(endpoint))),
       connection_(std::move(socket), name_),
-      rows_({}, {}, {}, Gives::kNothing, connection_) {}
+      rows_({}, {}, {}, Gives::kNothing, connection_),
+      order_(pieces_) {}
+
+bool ServerEnd::has_step(const wire::PsHeld& held, std::int64_t step) const {
+  return held.floats() == now_.plan.floats &&
+         std::find(held.steps().begin(), held.steps().end(), step) != held.steps().end();
+}
 
 std::vector<Bucket> ServerEnd::held(std::int64_t step) const {
   std::vector<Bucket> parts;
   for (const wire::PsHeld& each : begun_->held()) {
     const Bucket part{each.range().begin(), each.range().end()};
-    if (each.floats() == now_.plan.floats && part.begin <= part.end &&
-        part.end <= now_.plan.floats &&
-        std::find(each.steps().begin(), each.steps().end(), step) != each.steps().end())
+    if (has_step(each, step) && part.begin <= part.end && part.end <= now_.plan.floats)
       parts.push_back(part);
   }
   return parts;
@@ -49,24 +55,20 @@ std::vector<Bucket> ServerEnd::held(std::int64_t step) const {
 
 bool ServerEnd::has_slice(std::int64_t step) const {
   if (begun_->has_progress() && begun_->progress().from() == step) return true;
-  if (now_.plan.is_sparse()) {
-    const std::vector<KeyShare> all = shares(step);
-    if (std::find(all.begin(), all.end(), KeyShare{which_.slice, now_.servers}) == all.end())
-      return false;
-  }
-  const std::vector<Bucket> parts = held(step);
-  return std::any_of(parts.begin(), parts.end(), [&](const Bucket& part) {
-    return part.begin == slice_.begin && part.end == slice_.end;
+  // In one of its holdings, rows and slice.
+  return std::any_of(begun_->held().begin(), begun_->held().end(), [&](const wire::PsHeld& each) {
+    const bool has_rows =
+        !now_.plan.is_sparse() || (each.share() == which_.slice && each.shares() == now_.servers);
+    return has_rows && has_step(each, step) && each.range().begin() == slice_.begin &&
+           each.range().end() == slice_.end;
   });
 }
 
 std::vector<KeyShare> ServerEnd::shares(std::int64_t step) const {
   std::vector<KeyShare> all;
   for (const wire::PsHeld& each : begun_->held()) {
-    const bool has =
-        each.floats() == now_.plan.floats && each.share() < each.shares() &&
-        std::find(each.steps().begin(), each.steps().end(), step) != each.steps().end();
-    if (has) all.push_back({each.share(), each.shares()});
+    if (has_step(each, step) && each.share() < each.shares())
+      all.push_back({each.share(), each.shares()});
   }
   return all;
 }
@@ -94,34 +96,49 @@ Status ServerEnd::share(std::size_t rings) {
 }
 
 void ServerEnd::begin_step() {
-  pushed_ = came_ = 0;
+  order_.begin();
+  std::fill(states_.begin(), states_.end(), PieceState::kHere);
+  came_ = 0;
   squares_came_ = false;
   rows_.begin_step();
 }
 
-bool ServerEnd::may_push(std::size_t piece) const {
-  return piece < pieces_.size() && pieces_[piece].bucket < now_.buckets_ready &&
-         (first_ == nullptr || piece < first_->came_);
+Overtaking ServerEnd::overtaking() const {
+  // Workers overtake, each in its own way: with less than a step's credit, each might wait for the
+  // others' share of another piece.
+  std::uint64_t step = 0;
+  for (const Piece& piece : pieces_) step += cost_of(piece, now_.partials.size());
+  const bool may = now_.moves_meanwhile && step <= credit_.bytes();
+  return may ? Overtaking::kLastReadyFirst : Overtaking::kNever;
 }
 
 Status ServerEnd::push_ready() {
-  waits_for_credit_ = false;
-  for (; may_push(pushed_); ++pushed_) {
-    const Piece& piece = pieces_[pushed_];
+  waits_to_push_ = false;
+  order_.set_ready(now_.buckets_ready);
+  const Overtaking how = overtaking();
+  while (const auto next = order_.next(how)) {
+    if (first_ != nullptr && *next >= first_->came_) break;
+    const Piece& piece = pieces_[*next];
     const std::uint64_t cost = cost_of(piece, now_.partials.size());
-    if (!credit_.allows(cost)) {
-      waits_for_credit_ = true;
-      break;
-    }
+    const bool overtakes = how == Overtaking::kLastReadyFirst;
+    waits_to_push_ = !credit_.allows(cost) || (overtakes && connection_.has_unsent());
+    if (waits_to_push_) break;
     credit_.take(cost);
+    order_.take(*next);
+    states_[*next] = PieceState::kPushed;
     for (const ClientStep::OwnPartial& partial : now_.partials) {
       connection_.send({.kind = Kind::kPush,
                         .slot = partial.number,
                         .step = now_.step,
-                        .place = pushed_,
+                        .place = *next,
                         .number = now_.lr,
-                        .sequence = first_ ? first_->numbers_[pushed_] : now_.samples},
+                        .sequence = first_ ? first_->numbers_[*next] : now_.samples},
                        bytes_of(partial.memory.subspan(piece.begin, piece.end - piece.begin)));
+    }
+    // What is in the queue cannot be overtaken any more.
+    if (overtakes) {
+      connection_.keep_unsent_here();
+      TANDEM_TRY(connection_.flush());
     }
   }
   if (rows_.is_empty()) return {};
@@ -129,6 +146,14 @@ Status ServerEnd::push_ready() {
   for (const ClientStep::OwnPartial& partial : now_.partials)
     sources.push_back({partial.number, partial.memory});
   return rows_.push(sources, now_.buckets_ready, now_.step, now_.lr);
+}
+
+bool ServerEnd::has_part(const Bucket& part) const {
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const bool is_inside = pieces_[i].begin < part.end && part.begin < pieces_[i].end;
+    if (is_inside && states_[i] != PieceState::kCame) return false;
+  }
+  return true;
 }
 
 std::span<const float> ServerEnd::result(std::size_t begin, std::size_t end) const {
@@ -177,7 +202,8 @@ void ServerEnd::use(std::int64_t step) {
 
 void ServerEnd::pull() {
   came_ = 0;
-  pushed_ = pieces_.size();
+  order_.skip();
+  std::fill(states_.begin(), states_.end(), PieceState::kPushed);
   rows_.begin_nothing();
   awaits_pull_ = first_ != nullptr;
   if (!awaits_pull_) connection_.send({.kind = Kind::kPull, .step = now_.step});
@@ -292,10 +318,11 @@ Status ServerEnd::message(const Header& header, std::span<const std::byte> paylo
       return {};
     case Kind::kResult:
       TANDEM_TRY(check_result(header));
-      if (!is_copy()) results_[came_] = floats_of(payload);
-      numbers_[came_] = header.sequence;
+      if (!is_copy()) results_[header.place] = floats_of(payload);
+      numbers_[header.place] = header.sequence;
       // What was pulled was not pushed, and took nothing.
-      credit_.give_back(cost_of(pieces_[came_], now_.partials.size()));
+      credit_.give_back(cost_of(pieces_[header.place], now_.partials.size()));
+      states_[header.place] = PieceState::kCame;
       ++came_;
       now_.norm = header.number;
       if (header.code != 0) now_.is_finite = false;
@@ -370,9 +397,11 @@ Error ServerEnd::unexpected() const {
 }
 
 Status ServerEnd::check_result(const Header& header) const {
-  const bool due = header.place == came_ && came_ < pushed_ && header.step == now_.step + 1;
+  // Of a task in the order of its pieces; of a step in that in which all workers have pushed them.
+  const bool due = header.place < pieces_.size() && states_[header.place] == PieceState::kPushed &&
+                   (!now_.plan.async || header.place == came_) && header.step == now_.step + 1;
   if (!due) return unexpected();
-  const Piece& piece = pieces_[came_];
+  const Piece& piece = pieces_[header.place];
   const std::size_t floats = is_copy() ? 0 : piece.end - piece.begin;
   if (header.bytes != floats * sizeof(float)) return unexpected();
   return {};

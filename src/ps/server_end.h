@@ -19,6 +19,7 @@
 #include "ps/connection.h"
 #include "ps/credit.h"
 #include "ps/plan.h"
+#include "ps/push_order.h"
 #include "ps/row_end.h"
 
 namespace tandem::ps {
@@ -38,6 +39,7 @@ struct ClientStep {
   const std::size_t servers;
   collective::Mapping memory;  // Rings, then partial sums.
   std::vector<OwnPartial> partials;
+  bool moves_meanwhile = false;  // While the worker computes messages are sent and received.
 
   std::vector<float> received;  // Results of servers that share no memory.
   std::int64_t step = 0;
@@ -84,13 +86,16 @@ class ServerEnd final : public Receiver {
   Status share(std::size_t rings);
 
   void begin_step();
-  // As much as the server's credit allows.
+  // As much as the server's credit allows; where pieces overtake each other, as much as is on its
+  // way at once.
   Status push_ready();
-  // Whether more is to be pushed once results have come.
-  bool waits_for_credit() const { return waits_for_credit_; }
+  // Whether more is to be pushed when something has moved.
+  bool waits_to_push() const { return waits_to_push_; }
   // Where it follows: all that may be passed on by now.
   Status pass_on();
   bool has_all() const { return came_ == pieces_.size() && rows_.has_stepped(); }
+  // Whether the results have come of all its pieces that lie in that part of the vector.
+  bool has_part(const Bucket& part) const;
   // As many floats of the vector as lie together from `begin` on, not beyond `end`.
   std::span<const float> result(std::size_t begin, std::size_t end) const;
   RowEnd& rows() { return rows_; }
@@ -134,15 +139,19 @@ class ServerEnd final : public Receiver {
   Status message(const Header& header, std::span<const std::byte> payload) override;
 
  private:
+  enum class PieceState : std::uint8_t { kHere, kPushed, kCame };
   struct Wanted {
     std::size_t begin;
     std::uint32_t array;
     std::span<float> into;
   };
 
+  // Whether that is of this vector, and of the state after `step`.
+  bool has_step(const wire::PsHeld& held, std::int64_t step) const;
   bool is_wanted(const Header& state) const;
-  bool may_push(std::size_t piece) const;
-  bool has_all_pushed() const { return pushed_ == pieces_.size() && rows_.has_pushed(); }
+  bool has_all_pushed() const { return order_.is_done() && rows_.has_pushed(); }
+  // Only where somebody sends what is held back for it.
+  Overtaking overtaking() const;
   Error unexpected() const;
   Status check_result(const Header& header) const;
 
@@ -168,9 +177,11 @@ class ServerEnd final : public Receiver {
   std::string checksum_;
 
   // Of the step.
-  std::size_t pushed_ = 0, came_ = 0;  // Pieces.
+  PushOrder order_;
+  std::vector<PieceState> states_;
+  std::size_t came_ = 0;  // Pieces.
   Credit credit_;
-  bool waits_for_credit_ = false;
+  bool waits_to_push_ = false;
   std::vector<std::span<const float>> results_;
   std::vector<std::uint64_t> numbers_;  // Of the events that they are the results of.
   bool awaits_pull_ = false;            // To be passed on.

@@ -216,7 +216,7 @@ Status Service::push(PeerId peer, const Header& header, std::span<const std::byt
 }
 
 void Service::settle() {
-  if (in_use_ && !is_async() && done_ < round_->complete()) advance();
+  if (in_use_ && !is_async() && done_ < round_->complete().size()) advance();
 }
 
 void Service::for_pieces(std::size_t begin, std::size_t end,
@@ -232,18 +232,20 @@ void Service::advance() {
   const std::size_t all = round_->pieces().size();
   if (awaits_scale_) return;
   const bool rows_came = rows_->is_complete();
-  if (!stepping_ && (round_->complete() > 0 || rows_came) && plan_->clip.norm <= 0) {
+  const std::span<const std::size_t> complete = round_->complete();
+  if (!stepping_ && (!complete.empty() || rows_came) && plan_->clip.norm <= 0) {
     holding_->slice->begin(lr());
     stepping_ = true;
   }
   if (rows_came && !has_tables()) take_complete_rows();
-  for (std::size_t end = 0; done_ < round_->complete(); done_ = end) {
-    end = std::min(round_->complete(), done_ + kMostPieces);
+  for (std::size_t end = 0; done_ < complete.size(); done_ = end) {
+    end = std::min(complete.size(), done_ + kMostPieces);
     if (plan_->clip.norm > 0) {
-      for_pieces(done_, end, [this](std::size_t piece) { sum_piece(piece); });
+      for_pieces(done_, end, [&](std::size_t i) { sum_piece(complete[i]); });
     } else {
-      for_pieces(done_, end, [this](std::size_t piece) { updated_[piece] = apply_piece(piece); });
-      for (std::size_t piece = done_; piece < end; ++piece) send_piece(piece);
+      for_pieces(done_, end,
+                 [&](std::size_t i) { updated_[complete[i]] = apply_piece(complete[i]); });
+      for (const std::size_t piece : complete.subspan(done_, end - done_)) send_piece(piece);
     }
   }
   if (done_ == all && has_tables() && rows_->is_complete()) {
@@ -299,7 +301,7 @@ void Service::send_piece(std::size_t index) {
 // Without the floats the message still says where they lie: it goes the same way.
 void Service::send_result(const Header& header, std::span<const float> floats) {
   const std::span<const std::byte> bytes = bytes_of(is_copy_ ? floats.first(0) : floats);
-  for (const auto& [peer, member] : members_) out_.send(peer, header, bytes);
+  for (const auto& [peer, member] : members_) out_.send_ahead(peer, header, bytes);
 }
 
 void Service::sum_piece(std::size_t index) {
@@ -332,15 +334,15 @@ Status Service::scale(const Header& header) {
   norm_ = std::bit_cast<double>(header.sequence);
   DenseSlice& slice = *holding_->slice;
   slice.begin(lr(), header.number);
-  const std::size_t all = round_->pieces().size();
-  for (std::size_t done = 0, end = 0; done < all; done = end) {
-    end = std::min(all, done + kMostPieces);
+  // What the next forward needs first was pushed last.
+  for (std::size_t done = 0, end = round_->pieces().size(); end > 0; end = done) {
+    done = end - std::min(end, kMostPieces);
     for_pieces(done, end, [&](std::size_t index) {
       const Piece& piece = round_->pieces()[index];
       const Bucket at{piece.begin - config_.slice.begin, piece.end - config_.slice.begin};
       updated_[index] = slice.apply(at, std::span(sums_).subspan(at.begin, at.end - at.begin));
     });
-    for (std::size_t index = done; index < end; ++index) send_piece(index);
+    for (std::size_t index = end; index-- > done;) send_piece(index);
   }
   if (!rows_->is_empty()) end_rows(rows_->apply_sums(sums_, slice));
   end_step();

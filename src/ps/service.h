@@ -47,6 +47,10 @@ class Outbox {
 
   // The payload stays as it is until it was sent.
   virtual void send(PeerId to, const Header& header, std::span<const std::byte> payload) = 0;
+  // The same for a result that may overtake others (ps/connection.h).
+  virtual void send_ahead(PeerId to, const Header& result, std::span<const std::byte> payload) {
+    send(to, result, payload);
+  }
   // The same for a payload that is part of `owner`, which is kept until then.
   virtual void lend(PeerId to, const Header& header, std::span<const std::byte> payload,
                     std::shared_ptr<const void> owner) = 0;

@@ -142,7 +142,7 @@ TEST_F(ServiceTest, AMalformedPushCostsNobodyElseAnUpdate) {
   negative.number = -0.1;
   no_number.number = std::numeric_limits<double>::quiet_NaN();
   const std::vector<Case> cases = {{"piece 0 has 8 floats, and 28 bytes came", good, 7},
-                                   {"piece 9 of partial sum 1", no_piece, 8},
+                                   {"piece 9, and there are 2", no_piece, 8},
                                    {"partial sum 7 is not the worker's", no_sum, 8},
                                    {"learning rate -0.1", negative, 8},
                                    {"learning rate nan", no_number, 8}};

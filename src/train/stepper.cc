@@ -62,6 +62,8 @@ Result<std::unique_ptr<Stepper>> Stepper::create(const job::Job& job, model::Mod
 }
 
 void Stepper::leave() {
+  drop_pending();
+  settled_.reset();
   trees_.clear();
   exchange_.reset();
   tasks_.reset();
@@ -161,6 +163,13 @@ void Stepper::add_rows(const data::Batch& batch, std::int64_t lane) {
 
 Status Stepper::begin_step(std::int64_t step, double lr) {
   step_ = step;
+  lr_ = lr;
+  if (pending_) {
+    TANDEM_CHECK(*pending_ + 1 == step);
+    // What came is read as soon as it is needed: from now on.
+    model_.parameters_changed();
+    return {};
+  }
   if (has_rows()) {
     const collective::Deadline deadline = collective::deadline_after(patience_);
     TANDEM_TRY(exchange_->pull(step, rows_.lists(), model_.parameters(), deadline));
@@ -192,6 +201,7 @@ Status Stepper::run_lane(const data::Batch& batch, std::int64_t lane, std::int64
   const bool last = tree.is_last();
   model::LossSums sums;
   if (batch.size == 0) {
+    settle_pending();
     std::fill(memory.begin(), memory.end(), 0.0F);
     if (last) part_ready(0, parameters_);
   } else {
@@ -205,7 +215,8 @@ Status Stepper::run_lane(const data::Batch& batch, std::int64_t lane, std::int64
     tree.push();
   }
   // What is no number is not pushed by rows.
-  if (!told_status_.ok() && told_status_.error().code() == Code::kDiverged) return diverged(0);
+  if (!told_status_.ok() && told_status_.error().code() == Code::kDiverged)
+    return diverged(step_, 0);
   return told_status_;
 }
 
@@ -213,6 +224,12 @@ Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t 
                                          std::int64_t step_samples, std::span<float> memory) {
   model::LaneOutput output{
       memory.first(parameters_), memory.subspan(parameters_, tail_ - parameters_), {}};
+  if (pending_) {
+    output.needs = [this](std::int64_t, std::int64_t end) {
+      pending_needed(static_cast<std::size_t>(end));
+    };
+    output.turns = [this] { settle_pending(); };
+  }
   if (trees_[tree_].is_last()) {
     output.ready = [this](std::int64_t begin, std::int64_t end) {
       part_ready(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
@@ -222,7 +239,7 @@ Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t 
   const auto begin = std::chrono::steady_clock::now();
   auto sums = model_.forward_backward(read, scale_of(batch.size, step_samples),
                                       {seed_, step_, lane}, output);
-  computed_ += std::chrono::steady_clock::now() - begin;
+  computed_ += std::chrono::steady_clock::now() - begin - std::exchange(waited_, {});
   ++computed_lanes_;
   return sums;
 }
@@ -301,15 +318,62 @@ void Stepper::update_buffers(std::span<const float> statistics) {
   }
 }
 
+Result<bool> Stepper::leave_pending() {
+  if (!exchange_->comes_in_parts()) return false;
+  const Status told =
+      exchange_->gather_part({tail_, floats_}, collective::deadline_after(patience_));
+  if (!told.ok()) return Error(told.error()).within(fmt::format("step {}", step_ + 1));
+  const StepOutcome outcome = read_tail();
+  if (outcome.wish != Wish::kGoOn || !std::isfinite(outcome.sums.loss) || exchange_->has_all())
+    return false;
+  reset();
+  pending_ = step_;
+  return true;
+}
+
+void Stepper::pending_needed(std::size_t end) {
+  if (!told_status_.ok()) return;
+  const auto begin = std::chrono::steady_clock::now();
+  Status came =
+      exchange_->update_part(end, model_.parameters(), collective::deadline_after(patience_));
+  if (!came.ok())
+    told_status_ = std::move(came).error().within(fmt::format("step {}", *pending_ + 1));
+  waited_ += std::chrono::steady_clock::now() - begin;
+}
+
+void Stepper::settle_pending() {
+  if (!pending_ || !told_status_.ok()) return;
+  const auto begin = std::chrono::steady_clock::now();
+  auto outcome = settle(*pending_);
+  if (outcome.ok()) {
+    pending_.reset();
+    settled_ = std::move(outcome).value();
+    told_status_ = exchange_->begin(step_, lr_, collective::deadline_after(patience_));
+  } else {
+    told_status_ = std::move(outcome).error();
+  }
+  waited_ += std::chrono::steady_clock::now() - begin;
+}
+
+void Stepper::drop_pending() {
+  if (!std::exchange(pending_, std::nullopt)) return;
+  exchange_->undo(model_.parameters());
+  model_.parameters_changed();
+}
+
 Result<StepOutcome> Stepper::finish_step() {
   reset();
   window_.clear();
+  return settle(step_);
+}
+
+Result<StepOutcome> Stepper::settle(std::int64_t step) {
   Status gathered = exchange_->gather(collective::deadline_after(patience_));
-  if (!gathered.ok()) return std::move(gathered).error().within(fmt::format("step {}", step_ + 1));
+  if (!gathered.ok()) return std::move(gathered).error().within(fmt::format("step {}", step + 1));
   StepOutcome outcome = read_tail();
-  if (!std::isfinite(outcome.sums.loss)) return diverged(outcome.sums.loss);
+  if (!std::isfinite(outcome.sums.loss)) return diverged(step, outcome.sums.loss);
   const exchange::Update update = exchange_->update(model_.parameters());
-  if (update.updated == optim::Updated::kNotFinite) return diverged(outcome.sums.loss);
+  if (update.updated == optim::Updated::kNotFinite) return diverged(step, outcome.sums.loss);
   update_statistics();
   exchange_->end();
   model_.parameters_changed();
@@ -361,7 +425,7 @@ collective::Traffic Stepper::traffic() const {
   return exchange_ == nullptr ? collective::Traffic() : exchange_->traffic();
 }
 
-Error Stepper::diverged(double loss) {
+Error Stepper::diverged(std::int64_t step, double loss) {
   std::vector<float> gradients(parameters_);
   exchange_->take({0, parameters_}, gradients);
   constexpr const char* kAdvice =
@@ -381,7 +445,7 @@ Error Stepper::diverged(double loss) {
     what = "the update of a row of a table is not a finite number";
   }
   return Error(Code::kDiverged,
-               fmt::format("training diverged at step {}: {}; {}", step_ + 1, what, kAdvice));
+               fmt::format("training diverged at step {}: {}; {}", step + 1, what, kAdvice));
 }
 
 }  // namespace tandem::train

@@ -104,7 +104,8 @@ class Stepper {
   }
   void add_rows(const data::Batch& batch, std::int64_t lane);
 
-  // The step after `step` steps begins, with this learning rate.
+  // The step after `step` steps begins, with this learning rate. REQUIRES: a step that is_pending()
+  // is the one before it.
   Status begin_step(std::int64_t step, double lr);
   // Call for each hosted lane in order, with its batch of the step (which may be empty), then
   // finish_step().
@@ -114,6 +115,15 @@ class Stepper {
   // is not finite; the model is then of no more use. kPeerLost or kTimeout, with the worker's name,
   // when the sum did not come together; the model is then as before the step.
   Result<StepOutcome> finish_step();
+
+  // Instead of it, where nothing comes between this step and the next, whose first forward then
+  // runs while results are still on their way: waits until it is known what the workers wish. False
+  // when they wish something or all results are there; finish_step() must follow. Otherwise the
+  // step is_pending() until take_settled() gives its outcome, after run_lane() of the next step's
+  // first lane. When that fails first, the model is as before the step that was pending.
+  Result<bool> leave_pending();
+  bool is_pending() const { return pending_.has_value(); }
+  std::optional<StepOutcome> take_settled() { return std::exchange(settled_, std::nullopt); }
 
   // Between steps, after `steps_done` of them: optimizer() gets its state from the servers, where
   // they have it. One worker may do this while the others do not.
@@ -139,9 +149,16 @@ class Stepper {
   void part_ready(std::size_t begin, std::size_t end);
   void tail_ready(std::int64_t lane, const model::LossSums& sums, std::span<float> memory);
   StepOutcome read_tail();
+  Result<StepOutcome> settle(std::int64_t step);
+  // Of the step that is pending, while the next one runs forward: parameters up to `end` are
+  // needed; all of it, before the next one writes anything.
+  void pending_needed(std::size_t end);
+  void settle_pending();
+  void drop_pending();
   void reset();
   void update_statistics();
-  Error diverged(double loss);
+  // After `step` steps.
+  Error diverged(std::int64_t step, double loss);
 
   // Constant after construction.
   const std::uint64_t seed_;
@@ -172,8 +189,14 @@ class Stepper {
   std::chrono::steady_clock::duration computed_{};
   std::int64_t computed_lanes_ = 0;
 
+  // The step, by those done before it, of which not everything has come when the next one begins.
+  std::optional<std::int64_t> pending_;
+  std::optional<StepOutcome> settled_;  // What came of it.
+  std::chrono::steady_clock::duration waited_{};
+
   // Of the step that is under way.
   std::int64_t step_ = 0;
+  double lr_ = 0;
   std::size_t tree_ = 0;        // Where the current lane belongs.
   std::size_t final_from_ = 0;  // Gradients from here on are complete.
   std::size_t told_ = 0;        // Buckets that the exchange was told of.

@@ -147,6 +147,10 @@ class Training {
   std::int64_t next_meeting() const;
   Status one_stretch(TaskRunner& runner, const data::Sampler& sampler);
   Status one_step(data::Loader& loader, const data::Sampler& sampler);
+  // Whether nothing but the next step may follow the one after `step` steps.
+  bool may_overlap(std::int64_t step) const;
+  // A step is done.
+  void count(const StepOutcome& outcome, const data::Sampler& sampler);
 
   // Looks only now and then: a step may be shorter than a system call is worth.
   bool wants_regroup();

@@ -51,22 +51,29 @@ Status Training::train_steps() {
                       job_.data.prefetch);
   Clock::time_point last_report = Clock::now();
   for (;;) {
-    TANDEM_TRY(between_steps());
-    if (stopping() || has_ended()) break;
-    if (regroups_) return {};
+    if (stepper_->is_pending()) {
+      if (checkpointer_) report_checkpoint();
+      TANDEM_TRY(displaced_);
+    } else {
+      TANDEM_TRY(between_steps());
+      if (stopping() || has_ended()) break;
+      if (regroups_) return {};
+    }
+    const std::int64_t before = course_.step;
     Status stepped = one_step(loader, sampler);
     if (!stepped.ok()) {
       // The run ends here: the report tells how far it came.
       if (stepped.error().code() == Code::kDiverged && course_.loss_steps > 0) report_progress();
       return stepped;
     }
+    voice_.beat();
+    if (course_.step == before) continue;
     report_placed();
     const bool epoch_end = course_.step % length_.steps_per_epoch == 0;
     if (epoch_end || course_.step == 1 || seconds_since(last_report) >= job_.train.report_every_s) {
       report_progress();
       last_report = Clock::now();
     }
-    voice_.beat();
   }
   if (course_.loss_steps > 0) report_progress();
   return {};
@@ -166,27 +173,50 @@ Status Training::one_stretch(TaskRunner& runner, const data::Sampler& sampler) {
 
 Status Training::one_step(data::Loader& loader, const data::Sampler& sampler) {
   const Clock::time_point begin = Clock::now();
-  const std::int64_t epoch = course_.step / length_.steps_per_epoch;
-  const std::int64_t samples = sampler.step_samples(epoch, course_.step % length_.steps_per_epoch);
+  // That before it may not be counted yet.
+  const std::int64_t step = course_.step + (stepper_->is_pending() ? 1 : 0);
+  const std::int64_t samples =
+      sampler.step_samples(step / length_.steps_per_epoch, step % length_.steps_per_epoch);
   const bool pauses = has_tables() && checkpointer_ && checkpointer_->is_due(course_.step + 1);
   stepper_->wish(stop_             ? Wish::kStop
                  : wants_regroup() ? Wish::kRegroup
                                    : Wish::kGoOn,
                  pauses ? Pause::kAfterStep : Pause::kNone);
-  lr_ = course_.schedule.lr_at(course_.step);
   if (stepper_->has_rows()) {
     const collective::LaneRange lanes = stepper_->lanes();
     for (std::int64_t i = 0; i < lanes.size(); ++i)
       stepper_->add_rows(loader.peek(i)->batch, lanes.begin + i);
   }
-  Status status = stepper_->begin_step(course_.step, lr_);
+  Status status = stepper_->begin_step(step, course_.schedule.lr_at(step));
   for (std::int64_t lane = stepper_->lanes().begin; lane < stepper_->lanes().end; ++lane) {
     if (status.ok()) status = stepper_->run_lane(loader.next()->batch, lane, samples);
-    if (!status.ok())
-      return std::move(status).error().within(fmt::format("step {}", course_.step + 1));
+    if (const auto settled = stepper_->take_settled()) count(*settled, sampler);
+    if (!status.ok() && stepper_->is_pending())
+      return status;  // Of the step before, which it names.
+    if (!status.ok()) return std::move(status).error().within(fmt::format("step {}", step + 1));
     voice_.beat();
   }
+  if (may_overlap(step)) {
+    TANDEM_ASSIGN(const bool is_left, stepper_->leave_pending());
+    course_.train_s += is_left ? seconds_since(begin) : 0;
+    if (is_left) return {};
+  }
   TANDEM_ASSIGN(const StepOutcome outcome, stepper_->finish_step());
+  count(outcome, sampler);
+  course_.train_s += seconds_since(begin);
+  return {};
+}
+
+bool Training::may_overlap(std::int64_t step) const {
+  const std::int64_t done = step + 1;
+  return done < length_.total_steps && done % length_.steps_per_epoch != 0 && !stop_ &&
+         !(checkpointer_ && checkpointer_->is_due(done));
+}
+
+void Training::count(const StepOutcome& outcome, const data::Sampler& sampler) {
+  const std::int64_t samples = sampler.step_samples(course_.step / length_.steps_per_epoch,
+                                                    course_.step % length_.steps_per_epoch);
+  lr_ = course_.schedule.lr_at(course_.step);
   stopped_ |= outcome.wish == Wish::kStop;
   regroups_ |= outcome.wish == Wish::kRegroup;
   pauses_ = outcome.pause == Pause::kAfterStep;
@@ -196,8 +226,6 @@ Status Training::one_step(data::Loader& loader, const data::Sampler& sampler) {
   grad_norm_ = outcome.grad_norm;
   course_.loss_sum += outcome.sums.loss / static_cast<double>(samples);
   ++course_.loss_steps;
-  course_.train_s += seconds_since(begin);
-  return {};
 }
 
 bool Training::wants_regroup() {

@@ -58,7 +58,7 @@ NAMES = {
     "system_error": "error_code",
     "thread": "jthread stop_token this_thread thread",
     "type_traits": "is_const_v is_enum_v is_unsigned_v remove_reference_t",
-    "utility": "declval exchange forward get in_place_index move pair",
+    "utility": "declval exchange forward get in_place_index move pair swap",
     "variant": "get get_if holds_alternative variant",
     "vector": "vector",
 }

@@ -1,0 +1,160 @@
+// Steps of a worker whose results come by TCP while its next forward runs.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "data/loader.h"
+#include "data/source.h"
+#include "ps/testing.h"
+#include "train/recipe.h"
+#include "train/stepper.h"
+
+namespace tandem::train {
+namespace {
+
+constexpr std::int64_t kLanes = 2, kSteps = 12;
+
+// Large enough that its results are still on their way when it is known what workers wish.
+job::Job wide_job() {
+  job::Job job;
+  job.model.config = {.kind = "mlp", .hidden = {1200, 1200}, .dropout = 0.1};
+  job.cluster.lanes = kLanes;
+  job.cluster.strategy = "ps";
+  job.ps.transport = "tcp";
+  job.train.batch = 64;
+  job.train.optimizer.momentum = 0.9;
+  return job;
+}
+
+// A worker alone, with two servers.
+class Overlap : public ::testing::Test {
+ protected:
+  explicit Overlap(job::Job job = wide_job())
+      : job_(std::move(job)),
+        parts_(data::load(job_.data, ".").value()),
+        sampler_(parts_.train->size(), job_.train.batch, kLanes, 1),
+        loader_(*parts_.train, sampler_, {0, kSteps, 0, kLanes}, 1),
+        model_(model::Model::create(blueprint_of(job_, parts_.spec).value(), job_.train.loss, 1)
+                   .value()),
+        servers_(2) {
+    model_->initialise(1);
+    stepper_ = Stepper::create(job_, *model_,
+                               {.parameters = {{0, model_->blueprint().parameters}},
+                                .buffers = {{0, model_->blueprint().buffers}}})
+                   .value();
+    Meeting meeting;
+    meeting.servers = {servers_.endpoints(), {}, servers_.token(), nullptr, 1};
+    EXPECT_TRUE(stepper_->join(alone_, std::move(meeting)).ok());
+  }
+
+  // All lanes of a step; what came of the one before it.
+  Status run_lanes(std::int64_t step, std::vector<double>& losses) {
+    TANDEM_TRY(stepper_->begin_step(step, 0.01));
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      const Status ran = stepper_->run_lane(loader_.next()->batch, lane, 64);
+      if (const auto settled = stepper_->take_settled()) losses.push_back(settled->sums.loss);
+      TANDEM_TRY(ran);
+    }
+    return {};
+  }
+
+  std::vector<float> weights() {
+    return {model_->parameters().begin(), model_->parameters().end()};
+  }
+
+  const job::Job job_;
+  const data::Parts parts_;
+  const data::Sampler sampler_;
+  data::Loader loader_;
+  const std::unique_ptr<model::Model> model_;
+  collective::Group alone_;
+  ps::TestServers servers_;
+  std::unique_ptr<Stepper> stepper_;
+};
+
+class Clipped : public Overlap {
+ protected:
+  Clipped()
+      : Overlap([] {
+          job::Job job = wide_job();
+          job.train.clip.norm = 0.5;
+          return job;
+        }()) {}
+};
+
+// Losses of each step, and the weights at the end.
+template <typename Fixture>
+struct Trained : Fixture {
+  void TestBody() override {}
+  std::vector<double> losses;
+  int pending = 0;
+
+  void train(bool overlaps) {
+    for (std::int64_t step = 0; step < kSteps; ++step) {
+      ASSERT_TRUE(this->run_lanes(step, losses).ok());
+      if (overlaps && step + 1 < kSteps) {
+        const auto left = this->stepper_->leave_pending();
+        ASSERT_TRUE(left.ok()) << left.error().message();
+        pending += *left ? 1 : 0;
+        if (*left) continue;
+      }
+      const auto outcome = this->stepper_->finish_step();
+      ASSERT_TRUE(outcome.ok()) << outcome.error().message();
+      losses.push_back(outcome->sums.loss);
+    }
+  }
+  std::vector<float> result() { return this->weights(); }
+};
+
+template <typename Fixture>
+void expect_the_same_bits() {
+  Trained<Fixture> one_by_one, overlapping;
+  one_by_one.train(false);
+  overlapping.train(true);
+  EXPECT_EQ(one_by_one.pending, 0);
+  EXPECT_GT(overlapping.pending, 0);
+  EXPECT_EQ(overlapping.losses, one_by_one.losses);
+  EXPECT_EQ(overlapping.result(), one_by_one.result());
+}
+
+TEST(OverlappingSteps, GiveTheSameBits) {
+  expect_the_same_bits<Overlap>();
+}
+
+TEST(OverlappingSteps, GiveTheSameBitsWhenClippedByNorm) {
+  expect_the_same_bits<Clipped>();
+}
+
+TEST_F(Overlap, LeavesTheModelAsBeforeAStepThatDoesNotCome) {
+  std::vector<double> losses;
+  std::vector<float> before;
+  std::int64_t step = 0;
+  for (bool is_pending = false; !is_pending; ++step) {
+    ASSERT_LT(step, kSteps - 1) << "everything comes at once";
+    before = weights();
+    ASSERT_TRUE(run_lanes(step, losses).ok());
+    const auto left = stepper_->leave_pending();
+    ASSERT_TRUE(left.ok()) << left.error().message();
+    is_pending = *left;
+    if (!is_pending) {
+      ASSERT_TRUE(stepper_->finish_step().ok());
+    }
+  }
+  // Whoever holds the last layers is gone: the first ones may come.
+  servers_.stop(1);
+  const Status broken = run_lanes(step, losses);
+  ASSERT_FALSE(broken.ok());
+  EXPECT_EQ(broken.error().code(), Code::kPeerLost) << broken.error().message();
+  EXPECT_TRUE(broken.error().message().starts_with(fmt::format("step {}: ", step)))
+      << broken.error().message();
+  EXPECT_TRUE(losses.empty()) << "nothing was settled";
+  stepper_->leave();
+  EXPECT_FALSE(stepper_->is_pending());
+  EXPECT_EQ(weights(), before);
+}
+
+}  // namespace
+}  // namespace tandem::train
