@@ -150,7 +150,7 @@ Status Client::give_records(std::int64_t step, const TableRecords& records,
 
 Status Client::load_tables(std::int64_t step, const RecordSource& from, Patience patience) {
   std::vector<ServerEnd*> to;
-  for (auto& server : servers_) to.push_back(server.get());
+  for (std::size_t i = 0; i < present_; ++i) to.push_back(servers_[i].get());
   begin_records(step, to);
   if (!from) return {};
   return from(

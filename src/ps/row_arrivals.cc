@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -55,6 +56,9 @@ Status RowArrivals::take_list(const Header& header, int worker) {
 
 Status RowArrivals::take_push(const Header& header, int worker, const TaskProgress& progress) {
   TANDEM_TRY(check_task(header, worker, progress));
+  // Each is answered: who does not read would fill the server's memory with answers.
+  if (header.step == of(worker).ended)
+    return refused(fmt::format("task {}, all of which have come", header.step));
   TANDEM_TRY(of(worker).round.take_push(header, 0, header.step));
   of(worker).task = header.step;
   return {};
@@ -132,7 +136,7 @@ void RowArrivals::compensate(Worker& from, const RowPlace& to) {
 
 void RowArrivals::end(int worker) {
   of(worker).round.next();
-  of(worker).task = -1;
+  of(worker).ended = std::exchange(of(worker).task, -1);
 }
 
 }  // namespace tandem::ps

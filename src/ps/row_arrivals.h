@@ -52,8 +52,8 @@ class RowArrivals {
 
   // The task whose rows the worker has pushed, all of them; nothing until then.
   std::optional<std::int64_t> complete(int worker) const;
-  // Applies them. An Error only when memory is out; then nothing was. REQUIRES, also below:
-  // complete().
+  // Applies them. An Error only when memory is out; then, as when it throws for that, nothing was.
+  // REQUIRES, also below: complete().
   Result<optim::Updated> apply(int worker, const RowPlace& to);
   // They were applied, now or before: the worker's next task may come.
   void end(int worker);
@@ -65,6 +65,7 @@ class RowArrivals {
 
     RowRound round;                        // Of this worker alone, with one partial sum.
     std::int64_t task = -1;                // Whose rows come; -1: none.
+    std::int64_t ended = -1;               // Whose came last.
     std::int64_t pulled = -1;              // For which task,
     std::size_t table = 0;                 // which table last,
     std::uint64_t seen = 0;                // after so many updates the first of them.

@@ -200,6 +200,8 @@ std::vector<RowRound::Gradient> RowRound::gradients_of(std::size_t partial) {
 }
 
 optim::Updated RowRound::apply(DenseSlice& slice, Into into) {
+  for (std::size_t range = 0; range < ranges_.size(); ++range)
+    update_.make_room(range, gradients(range));
   optim::Updated updated = optim::Updated::kFinite;
   for (std::size_t range = 0; range < ranges_.size(); ++range) {
     if (update_.apply(range, gradients(range), slice, into) == optim::Updated::kNotFinite)

@@ -49,6 +49,12 @@ Bucket RowUpdate::place_of(const RowRange& range, std::size_t row) const {
   return {begin, begin + range.width};
 }
 
+void RowUpdate::make_room(std::size_t range, std::span<const RowGradients> partials) {
+  std::size_t rows = 0;
+  for (const RowGradients& partial : partials) rows += partial.rows.size();
+  for (RowList* const list : {&touched_[range], &before_[range], &merged_}) list->reserve(rows);
+}
+
 void RowUpdate::merge(std::size_t range, std::span<const RowGradients> partials) {
   std::swap(touched_[range], before_[range]);
   RowList& touched = touched_[range];

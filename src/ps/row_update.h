@@ -40,6 +40,8 @@ class RowUpdate {
   // The rows that the server holds, table by table.
   const std::vector<RowRange>& ranges() const { return ranges_; }
 
+  // Takes the memory that an update of so many rows needs, so that apply() of a slice takes none.
+  void make_room(std::size_t range, std::span<const RowGradients> partials);
   // Updates the rows of a range, given by partial sum.
   optim::Updated apply(std::size_t range, std::span<const RowGradients> partials, DenseSlice& slice,
                        Into into = Into::kNext);

@@ -83,6 +83,7 @@ Status Service::apply_arrived_rows(PeerId peer) {
   if (!task || !arrivals_->has_all(*task, worker)) return {};
   TaskProgress& progress = *holding_->progress;
   if (progress.applied(*task) < parts_of_task()) {
+    progress.make_room(*task);
     auto updated = row_arrivals_->apply(worker, {*holding_->slice, holding_->tables.get()});
     if (!updated.ok()) {
       break_up(0, std::move(updated).error().within("this server's tables"));

@@ -21,6 +21,10 @@ std::size_t TaskProgress::applied(std::int64_t task) const {
   return index(task) < applied_.size() ? applied_[index(task)] : 0;
 }
 
+void TaskProgress::make_room(std::int64_t task) {
+  applied_.reserve(index(task) + 1);
+}
+
 void TaskProgress::apply(std::int64_t task) {
   if (applied_.size() <= index(task)) applied_.resize(index(task) + 1);
   ++applied_[index(task)];

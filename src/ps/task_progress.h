@@ -27,6 +27,8 @@ class TaskProgress {
   std::size_t applied(std::int64_t task) const;
   // One piece more is.
   void apply(std::int64_t task);
+  // So that apply() takes no memory.
+  void make_room(std::int64_t task);
 
   // All pieces of all tasks of the first step that is not complete are: it was closed.
   void apply_step();
