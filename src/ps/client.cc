@@ -217,6 +217,10 @@ Status Client::ready(std::size_t count) {
   const auto held = hold();
   if (pump_) TANDEM_TRY(pump_->status());
   now_.buckets_ready += count;
+  return kept(push_ready());
+}
+
+Status Client::push_ready() {
   // Whoever was answered by a first holder must pass that on at once: others wait for it. So
   // nothing is pushed before there is nothing else to do than that.
   if (passes_on_ && now_.buckets_ready < config_.plan.buckets.size()) return {};
@@ -324,6 +328,11 @@ Status Client::await(const std::function<bool()>& done, const std::string& what,
                      Deadline deadline) {
   const auto held = hold();
   if (pump_) TANDEM_TRY(pump_->status());
+  return kept(await_held(done, what, deadline));
+}
+
+Status Client::await_held(const std::function<bool()>& done, const std::string& what,
+                          Deadline deadline) {
   const Clock::time_point began = Clock::now();
   Clock::time_point moved_at = began;
   const auto looking = shares_memory() ? kLooking : std::chrono::microseconds(0);
@@ -367,6 +376,11 @@ void Client::add_awaited(std::vector<pollfd>& entries) {
     const short events = server->connection().has_unsent() ? POLLIN | POLLOUT : POLLIN;
     entries.push_back({server->connection().fd(), events, 0});
   }
+}
+
+Status Client::kept(Status status) {
+  if (!status.ok() && pump_) pump_->stop();
+  return status;
 }
 
 std::unique_lock<std::mutex> Client::hold() {

@@ -222,10 +222,14 @@ class Client {
   Status read_table(std::int64_t step, std::size_t table, Records what, const RecordSink& sink,
                     Patience patience);
   Status await(const std::function<bool()>& done, const std::string& what, Deadline deadline);
+  Status await_held(const std::function<bool()>& done, const std::string& what, Deadline deadline);
+  Status push_ready();
   Status await_results(Deadline deadline);
   Result<bool> turn_all();
   // Nobody else uses the connections while it lives.
   std::unique_lock<std::mutex> hold();
+  // Says what it is given. After an Error nothing is sent any more: its memory is the caller's.
+  Status kept(Status status);
   bool all_came() const;
   bool all_sent() const;
   void add_awaited(std::vector<pollfd>& entries);

@@ -165,7 +165,7 @@ Status Stepper::begin_step(std::int64_t step, double lr) {
   step_ = step;
   lr_ = lr;
   if (pending_) {
-    TANDEM_CHECK(*pending_ + 1 == step);
+    TANDEM_CHECK(pending_->step + 1 == step);
     // What came is read as soon as it is needed: from now on.
     model_.parameters_changed();
     return {};
@@ -202,6 +202,7 @@ Status Stepper::run_lane(const data::Batch& batch, std::int64_t lane, std::int64
   model::LossSums sums;
   if (batch.size == 0) {
     settle_pending();
+    waited_ = {};  // No lane of this worker took part in it.
     std::fill(memory.begin(), memory.end(), 0.0F);
     if (last) part_ready(0, parameters_);
   } else {
@@ -214,8 +215,8 @@ Status Stepper::run_lane(const data::Batch& batch, std::int64_t lane, std::int64
   } else {
     tree.push();
   }
-  // What is no number is not pushed by rows.
-  if (!told_status_.ok() && told_status_.error().code() == Code::kDiverged)
+  // What is no number is not pushed by rows. A step that was pending has said so itself.
+  if (!pending_ && !told_status_.ok() && told_status_.error().code() == Code::kDiverged)
     return diverged(step_, 0);
   return told_status_;
 }
@@ -302,10 +303,10 @@ StepOutcome Stepper::read_tail() {
   return outcome;
 }
 
-void Stepper::update_statistics() {
+void Stepper::update_statistics(float scale) {
   exchange_->take({parameters_, tail_}, statistics_);
-  if (statistics_scale_ != 1) {
-    for (float& value : statistics_) value *= statistics_scale_;
+  if (scale != 1) {
+    for (float& value : statistics_) value *= scale;
   }
   update_buffers(statistics_);
 }
@@ -327,7 +328,7 @@ Result<bool> Stepper::leave_pending() {
   if (outcome.wish != Wish::kGoOn || !std::isfinite(outcome.sums.loss) || exchange_->has_all())
     return false;
   reset();
-  pending_ = step_;
+  pending_ = {step_, statistics_scale_};
   return true;
 }
 
@@ -337,7 +338,7 @@ void Stepper::pending_needed(std::size_t end) {
   Status came =
       exchange_->update_part(end, model_.parameters(), collective::deadline_after(patience_));
   if (!came.ok())
-    told_status_ = std::move(came).error().within(fmt::format("step {}", *pending_ + 1));
+    told_status_ = std::move(came).error().within(fmt::format("step {}", pending_->step + 1));
   waited_ += std::chrono::steady_clock::now() - begin;
 }
 
@@ -364,17 +365,18 @@ void Stepper::drop_pending() {
 Result<StepOutcome> Stepper::finish_step() {
   reset();
   window_.clear();
-  return settle(step_);
+  return settle({step_, statistics_scale_});
 }
 
-Result<StepOutcome> Stepper::settle(std::int64_t step) {
+Result<StepOutcome> Stepper::settle(const SummedStep& summed) {
+  const std::int64_t step = summed.step;
   Status gathered = exchange_->gather(collective::deadline_after(patience_));
   if (!gathered.ok()) return std::move(gathered).error().within(fmt::format("step {}", step + 1));
   StepOutcome outcome = read_tail();
   if (!std::isfinite(outcome.sums.loss)) return diverged(step, outcome.sums.loss);
   const exchange::Update update = exchange_->update(model_.parameters());
   if (update.updated == optim::Updated::kNotFinite) return diverged(step, outcome.sums.loss);
-  update_statistics();
+  update_statistics(summed.statistics_scale);
   exchange_->end();
   model_.parameters_changed();
   outcome.grad_norm = update.norm;

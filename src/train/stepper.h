@@ -140,6 +140,11 @@ class Stepper {
   collective::Traffic traffic() const;
 
  private:
+  struct SummedStep {
+    std::int64_t step = 0;       // By those done before it.
+    float statistics_scale = 1;  // What the sum of the lanes' statistics is to be multiplied by.
+  };
+
   Stepper(const job::Job& job, model::Model& model, Trainable trainable,
           std::unique_ptr<optim::Optimizer> optimizer);
 
@@ -149,14 +154,14 @@ class Stepper {
   void part_ready(std::size_t begin, std::size_t end);
   void tail_ready(std::int64_t lane, const model::LossSums& sums, std::span<float> memory);
   StepOutcome read_tail();
-  Result<StepOutcome> settle(std::int64_t step);
+  Result<StepOutcome> settle(const SummedStep& step);
   // Of the step that is pending, while the next one runs forward: parameters up to `end` are
   // needed; all of it, before the next one writes anything.
   void pending_needed(std::size_t end);
   void settle_pending();
   void drop_pending();
   void reset();
-  void update_statistics();
+  void update_statistics(float scale);
   // After `step` steps.
   Error diverged(std::int64_t step, double loss);
 
@@ -189,19 +194,19 @@ class Stepper {
   std::chrono::steady_clock::duration computed_{};
   std::int64_t computed_lanes_ = 0;
 
-  // The step, by those done before it, of which not everything has come when the next one begins.
-  std::optional<std::int64_t> pending_;
+  // The step of which not everything has come when the next one begins.
+  std::optional<SummedStep> pending_;
   std::optional<StepOutcome> settled_;  // What came of it.
   std::chrono::steady_clock::duration waited_{};
 
   // Of the step that is under way.
   std::int64_t step_ = 0;
   double lr_ = 0;
+  float statistics_scale_ = 1;  // As SummedStep's.
   std::size_t tree_ = 0;        // Where the current lane belongs.
   std::size_t final_from_ = 0;  // Gradients from here on are complete.
   std::size_t told_ = 0;        // Buckets that the exchange was told of.
   Status told_status_;          // What it said.
-  float statistics_scale_ = 1;  // What the sum of the lanes' statistics is to be multiplied by.
 };
 
 }  // namespace tandem::train

@@ -2,13 +2,17 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "data/loader.h"
 #include "data/source.h"
+#include "exchange/servers.h"
 #include "ps/testing.h"
+#include "train/buckets.h"
 #include "train/recipe.h"
 #include "train/stepper.h"
 
@@ -128,6 +132,72 @@ TEST(OverlappingSteps, GiveTheSameBitsWhenClippedByNorm) {
   expect_the_same_bits<Clipped>();
 }
 
+// A worker alone whose servers hold one half of the parameters each.
+class EarlyParts : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kParameters = 600'000, kFloats = kParameters + 4;
+  static constexpr std::size_t kEarly = 100'000;  // At the first server, all of them.
+
+  EarlyParts() : servers_(2), weights_(kParameters, 1.0F) {
+    exchange::Plan plan;
+    plan.reduce = {.lanes = 1, .floats = kFloats, .buckets = make_buckets(kParameters, kFloats, 0)};
+    plan.parameters = kParameters;
+    plan.trainable = {{0, static_cast<std::int64_t>(kParameters)}};
+    buckets_ = plan.reduce.buckets.size();
+    optimizer_ = optim::Optimizer::create(plan.optimizer, kParameters).value();
+    exchange_ = exchange::make_servers(plan,
+                                       {.servers = servers_.endpoints(),
+                                        .token = servers_.token(),
+                                        .transport = "tcp",
+                                        .generation = 1,
+                                        .optimizer_steps = 0},
+                                       alone_, weights_, *optimizer_, deadline())
+                    .value();
+  }
+
+  static collective::Deadline deadline() {
+    return collective::deadline_after(std::chrono::seconds(20));
+  }
+
+  // All gradients of a step are 1 and known to the servers, but not what stands behind them.
+  void push_gradients() {
+    ASSERT_TRUE(exchange_->begin(0, 0.5, deadline()).ok());
+    std::ranges::fill(exchange_->partial(0), 1.0F);
+    ASSERT_TRUE(exchange_->ready(buckets_ - 1).ok());
+    ASSERT_TRUE(exchange_->update_part(kEarly, weights_, deadline()).ok());
+    EXPECT_EQ(std::ranges::count(weights_, 0.5F), kEarly);
+    EXPECT_EQ(std::ranges::count(weights_, 1.0F), kParameters - kEarly);
+    EXPECT_FALSE(exchange_->has_all());
+  }
+
+  ps::TestServers servers_;
+  std::vector<float> weights_;
+  collective::Group alone_;
+  std::size_t buckets_ = 0;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<exchange::Exchange> exchange_;
+};
+
+TEST_F(EarlyParts, StayWhenTheRestComes) {
+  push_gradients();
+  ASSERT_TRUE(exchange_->ready(1).ok());
+  ASSERT_TRUE(exchange_->gather(deadline()).ok());
+  exchange_->update(weights_);
+  EXPECT_EQ(std::ranges::count(weights_, 0.5F), kParameters);
+}
+
+TEST_F(EarlyParts, ArePutBackWhenTheRestDoesNotCome) {
+  push_gradients();
+  servers_.stop(1);
+  // Whichever notices first.
+  Status told = exchange_->ready(1);
+  if (told.ok()) told = exchange_->gather(deadline());
+  ASSERT_FALSE(told.ok());
+  EXPECT_EQ(told.error().code(), Code::kPeerLost) << told.error().message();
+  exchange_->undo(weights_);
+  EXPECT_EQ(std::ranges::count(weights_, 1.0F), kParameters);
+}
+
 TEST_F(Overlap, LeavesTheModelAsBeforeAStepThatDoesNotCome) {
   std::vector<double> losses;
   std::vector<float> before;
@@ -143,7 +213,6 @@ TEST_F(Overlap, LeavesTheModelAsBeforeAStepThatDoesNotCome) {
       ASSERT_TRUE(stepper_->finish_step().ok());
     }
   }
-  // Whoever holds the last layers is gone: the first ones may come.
   servers_.stop(1);
   const Status broken = run_lanes(step, losses);
   ASSERT_FALSE(broken.ok());
