@@ -58,12 +58,15 @@ class Overlap : public ::testing::Test {
   Status run_lanes(std::int64_t step, std::vector<double>& losses) {
     TANDEM_TRY(stepper_->begin_step(step, 0.01));
     for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      const Status ran = stepper_->run_lane(loader_.next()->batch, lane, 64);
+      const Status ran = stepper_->run_lane(loader_.next()->batch, lane, samples(step));
       if (const auto settled = stepper_->take_settled()) losses.push_back(settled->sums.loss);
       TANDEM_TRY(ran);
     }
     return {};
   }
+
+  // As if some steps had fewer samples than lanes.
+  static std::int64_t samples(std::int64_t step) { return step % 3 == 1 ? 1 : 64; }
 
   std::vector<float> weights() {
     return {model_->parameters().begin(), model_->parameters().end()};
@@ -85,6 +88,25 @@ class Clipped : public Overlap {
       : Overlap([] {
           job::Job job = wide_job();
           job.train.clip.norm = 0.5;
+          return job;
+        }()) {}
+};
+
+// Statistics are divided by the samples or lanes of their own step.
+class Normed : public Overlap {
+ protected:
+  Normed()
+      : Overlap([] {
+          job::Job job = wide_job();
+          job.ps.aggregate = "sum";
+          job.train.optimizer.lr = 1e-4;
+          job.model.config = {.kind = "layers",
+                              .layers = {{.kind = arch::LayerKind::kConv, .out = 16},
+                                         {.kind = arch::LayerKind::kBatchNorm},
+                                         {.kind = arch::LayerKind::kRelu},
+                                         {.kind = arch::LayerKind::kFlatten},
+                                         {.kind = arch::LayerKind::kLinear, .out = 2400},
+                                         {.kind = arch::LayerKind::kLinear}}};
           return job;
         }()) {}
 };
@@ -111,6 +133,9 @@ struct Trained : Fixture {
     }
   }
   std::vector<float> result() { return this->weights(); }
+  std::vector<float> statistics() {
+    return {this->model_->buffers().begin(), this->model_->buffers().end()};
+  }
 };
 
 template <typename Fixture>
@@ -196,6 +221,14 @@ TEST_F(EarlyParts, ArePutBackWhenTheRestDoesNotCome) {
   EXPECT_EQ(told.error().code(), Code::kPeerLost) << told.error().message();
   exchange_->undo(weights_);
   EXPECT_EQ(std::ranges::count(weights_, 1.0F), kParameters);
+}
+
+TEST(OverlappingSteps, GiveTheSameRunningStatistics) {
+  Trained<Normed> one_by_one, overlapping;
+  one_by_one.train(false);
+  overlapping.train(true);
+  EXPECT_GT(overlapping.pending, 0);
+  EXPECT_EQ(overlapping.statistics(), one_by_one.statistics());
 }
 
 TEST_F(Overlap, LeavesTheModelAsBeforeAStepThatDoesNotCome) {
