@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "cluster/changing_run.h"
+#include "cluster/earlier_work.h"
 #include "cluster/meeting.h"
 #include "cluster/outcome.h"
 #include "cluster/run_workers.h"
@@ -141,6 +142,13 @@ Report run(const RunRequest& request, const RunDirectory& directory, SignalQueue
       const Status kept = write_file_atomic(directory.job(), *former_job);
     restore_earlier_report(directory);
     return report;
+  }
+  // Its workers had not come to a step yet, or not told of it: checkpoints tell.
+  if (report.steps == 0 && !is_follower(request)) {
+    add_earlier_work(report, directory, nullptr);
+    if (report.status == RunStatus::kCancelled && report.steps > 0)
+      report.reason =
+          fmt::format("cancelled by the user before it went on after step {}", report.steps);
   }
   if (Status status = write_report(directory, report); !status.ok()) {
     restore_earlier_report(directory);

@@ -84,6 +84,25 @@ class Checkpoints(TandemTest):
         self.tandem("resume", "run", "-q")
         self.assert_same("run")
 
+    def test_a_run_that_is_cancelled_before_it_goes_on_keeps_what_it_had(self):
+        process = self.start_and_wait("run", "train.epochs=60")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+        before = self.report("run")
+        self.assertEqual(before["status"], "cancelled")
+        process = self.start("resume", "run", "-q")
+        events = self.scratch / "run" / "events.jsonl"
+        wait_for(lambda: '"resumed"' in events.read_text(), "the resumption")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+        after = self.report("run")
+        self.assertEqual(after["status"], "cancelled")
+        self.assertGreaterEqual(after["steps"], before["steps"])
+        self.assertIsNotNone(after["weights_hash"])
+        if after["steps"] == before["steps"]:
+            self.assertEqual([after[key] for key in ("samples", "weights_hash")],
+                             [before[key] for key in ("samples", "weights_hash")])
+
     def test_a_run_that_is_killed_before_its_report_is_judged_once(self):
         self.tandem("train", self.job, "--out", "run", "-q")
         (self.scratch / "run" / "report.json").unlink()
