@@ -168,9 +168,10 @@ Result<Json> measure_table(const BenchPsOptions& options) {
 // The table at its largest, and what is pushed and pulled at once.
 double bytes_needed(const BenchPsOptions& options) {
   const double width = static_cast<double>(options.width);
-  // A slot of ps/row_map.h with its tag; how full the table is when it has just grown.
-  const double slot = 12 + 4 * width + 16.0 / 15;
-  const double filled = (slot > 33 ? 0.93 : 0.70) * 0.9;
+  // A slot of ps/row_map.h with its share of the bucket; how full the table is when it has just
+  // grown.
+  const double slot = 12 + 4 * width + (options.width > 2 ? 16.0 / 15 : 2.3);
+  const double filled = (options.width > 5 ? 0.93 : options.width > 2 ? 0.70 : 0.50) * 0.9;
   return static_cast<double>(options.rows) * slot / filled +
          static_cast<double>(options.sparse_keys) * (2 * 8 + 3 * 4 * width);
 }

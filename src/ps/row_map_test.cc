@@ -8,6 +8,10 @@
 namespace tandem::ps {
 namespace {
 
+// By the words of a row: such as lie in small buckets, narrow ones and others.
+class RowMapTest : public testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(Words, RowMapTest, testing::Values(1, 2, 3, 16));
+
 Row insert(RowMap& map, std::uint64_t key) {
   const Result<Row> row = map.insert(key, RowMap::hash(key));
   EXPECT_TRUE(row.ok());
@@ -18,12 +22,12 @@ Row find(const RowMap& map, std::uint64_t key) {
   return map.find(key, RowMap::hash(key));
 }
 
-TEST(RowMap, KeepsEveryRowWhileItGrows) {
-  RowMap map(3);
+TEST_P(RowMapTest, KeepsEveryRowWhileItGrows) {
+  RowMap map(GetParam());
   for (std::uint64_t key = 0; key < 100'000; ++key) {
     const Row row = insert(map, key);
     row.touched() = static_cast<std::uint32_t>(key + 1);
-    for (int i = 0; i < 3; ++i)
+    for (std::size_t i = 0; i < GetParam(); ++i)
       row.words()[i] = static_cast<float>(3 * key) + static_cast<float>(i);
   }
   ASSERT_EQ(map.size(), 100'000U);
@@ -32,15 +36,15 @@ TEST(RowMap, KeepsEveryRowWhileItGrows) {
     ASSERT_TRUE(row) << key;
     ASSERT_EQ(row.key(), key);
     ASSERT_EQ(row.touched(), key + 1);
-    for (int i = 0; i < 3; ++i) {
+    for (std::size_t i = 0; i < GetParam(); ++i) {
       ASSERT_EQ(row.words()[i], static_cast<float>(3 * key) + static_cast<float>(i));
     }
   }
   EXPECT_FALSE(find(map, 100'000));
 }
 
-TEST(RowMap, HasNoReservedKeys) {
-  RowMap map(1);
+TEST_P(RowMapTest, HasNoReservedKeys) {
+  RowMap map(GetParam());
   // Also keys whose hash has a lowest byte of 0, the sign of an empty slot.
   std::vector<std::uint64_t> keys = {0, 1, ~std::uint64_t{0}, std::uint64_t{1} << 63};
   for (std::uint64_t key = 2; keys.size() < 50; ++key) {
@@ -53,8 +57,8 @@ TEST(RowMap, HasNoReservedKeys) {
   for (const std::uint64_t key : keys) EXPECT_TRUE(find(map, key)) << key;
 }
 
-TEST(RowMap, FindsTheRestAfterErasing) {
-  RowMap map(1);
+TEST_P(RowMapTest, FindsTheRestAfterErasing) {
+  RowMap map(GetParam());
   for (std::uint64_t key = 0; key < 20'000; ++key) insert(map, key);
   const std::size_t bytes = map.bytes();
   for (std::uint64_t key = 0; key < 20'000; key += 3) map.erase(key, RowMap::hash(key));
@@ -65,8 +69,8 @@ TEST(RowMap, FindsTheRestAfterErasing) {
   EXPECT_EQ(map.bytes(), bytes) << "erased slots are used again";
 }
 
-TEST(RowMap, FindsManyAtOnceAsOneByOne) {
-  RowMap map(2);
+TEST_P(RowMapTest, FindsManyAtOnceAsOneByOne) {
+  RowMap map(GetParam());
   std::vector<std::uint64_t> keys;
   for (std::uint64_t key = 0; key < 30'000; ++key) {
     if (key % 2 == 0) insert(map, key);
@@ -85,9 +89,9 @@ TEST(RowMap, FindsManyAtOnceAsOneByOne) {
   }
 }
 
-TEST(RowMap, MayChangeWhileManyAreSought) {
+TEST_P(RowMapTest, MayChangeWhileManyAreSought) {
   // Every key is inserted when it is first met and erased when it is met again.
-  RowMap map(1);
+  RowMap map(GetParam());
   std::set<std::uint64_t> present;
   std::vector<std::uint64_t> keys;
   Rng rng({5});
@@ -107,16 +111,16 @@ TEST(RowMap, MayChangeWhileManyAreSought) {
   EXPECT_EQ(map.size(), present.size());
 }
 
-TEST(RowMap, VisitsEveryRowOnce) {
-  RowMap map(1);
+TEST_P(RowMapTest, VisitsEveryRowOnce) {
+  RowMap map(GetParam());
   for (std::uint64_t key = 0; key < 5'000; ++key) insert(map, key);
   std::set<std::uint64_t> seen;
   map.for_each([&](const Row& row) { EXPECT_TRUE(seen.insert(row.key()).second); });
   EXPECT_EQ(seen.size(), 5'000U);
 }
 
-TEST(RowMap, SweepsAPartOfTheSlotsInACall) {
-  RowMap map(1);
+TEST_P(RowMapTest, SweepsAPartOfTheSlotsInACall) {
+  RowMap map(GetParam());
   for (std::uint64_t key = 0; key < 5'000; ++key) insert(map, key);
   std::size_t looked_at = 0, erased = 0, calls = 0;
   for (std::size_t slots = 0; slots < map.capacity(); slots += 150, ++calls) {

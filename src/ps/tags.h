@@ -1,5 +1,5 @@
-// The 16 bytes at the head of a bucket of ps/row_map.h: 15 tags, and a count of passers-by. All
-// tags are compared at once. Pure functions on raw memory.
+// The tags at the head of a bucket of ps/row_map.h, of which all are compared at once. Pure, on raw
+// memory.
 #pragma once
 
 #include <bit>
@@ -15,10 +15,12 @@ namespace tandem::ps {
 // The slots of a bucket that have a tag, lowest first.
 class Matches {
  public:
-  Matches(const std::byte* bucket, std::uint8_t tag) : slots_(equal(bucket, tag) & 0x7fff) {}
+  // `slots` has a bit for each slot that the bucket has. REQUIRES: 16 bytes can be read.
+  Matches(const std::byte* bucket, std::uint8_t tag, std::uint32_t slots)
+      : slots_(equal(bucket, tag) & slots) {}
 
   bool any() const { return slots_ != 0; }
-  // REQUIRES, here and below: any().
+  // 32 when there is none.
   std::size_t first() const { return static_cast<std::size_t>(std::countr_zero(slots_)); }
   void drop_first() { slots_ &= slots_ - 1; }
 
@@ -38,9 +40,5 @@ class Matches {
 
   std::uint32_t slots_;
 };
-
-inline std::uint8_t& passed_by(std::byte* bucket) {
-  return *reinterpret_cast<std::uint8_t*>(bucket + 15);
-}
 
 }  // namespace tandem::ps
