@@ -33,10 +33,13 @@ struct Activation {
   std::vector<std::int64_t> shape;  // With the batch first: {n, c, h, w}, {n, f}, {n, t, w}.
   dnnl::memory::desc desc;          // Images only.
   std::size_t floats = 0;           // Of `value`, padding of the layout included.
-  float* value = nullptr;
-  float* gradient = nullptr;  // nullptr: nobody needs it.
+  float* value = nullptr;           // nullptr: the batch's inputs, which are read where they lie.
+  float* gradient = nullptr;        // nullptr: nobody needs it.
 
   bool is_image() const { return shape.size() == 4; }
+  const float* read(const Pass& pass) const {
+    return value != nullptr ? value : pass.batch->inputs.data();
+  }
   std::int64_t columns() const { return shape.back(); }
   // Vectors that a linear layer or norm sees: everything but the last dimension.
   std::int64_t rows() const;

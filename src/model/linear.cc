@@ -12,7 +12,7 @@ class Linear final : public Layer {
       : in_(in), out_(out), weight_(weight), bias_(bias), activate_(activate) {}
 
   void forward(const Pass& pass) override {
-    multiply(rows(), outputs(), inputs(), {in_.value, inputs()},
+    multiply(rows(), outputs(), inputs(), {in_.read(pass), inputs()},
              {pass.parameters + weight_, inputs(), Transpose::kYes}, out_.value, outputs());
     add_bias(out_.value, bias_ < 0 ? nullptr : pass.parameters + bias_, rows(), outputs(),
              activate_);
@@ -22,7 +22,7 @@ class Linear final : public Layer {
     add_bias_backward(out_.gradient, out_.value, bias_ < 0 ? nullptr : pass.gradients + bias_,
                       rows(), outputs(), activate_);
     multiply(outputs(), inputs(), rows(), {out_.gradient, outputs(), Transpose::kYes},
-             {in_.value, inputs()}, pass.gradients + weight_, inputs());
+             {in_.read(pass), inputs()}, pass.gradients + weight_, inputs());
     if (in_.gradient == nullptr) return;
     multiply(rows(), inputs(), outputs(), {out_.gradient, outputs()},
              {pass.parameters + weight_, inputs()}, in_.gradient, inputs());

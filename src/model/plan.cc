@@ -50,13 +50,24 @@ LayerPtr make_layer(PlanContext& context, const arch::Layer& layer, const Activa
   TANDEM_CHECK(false);
 }
 
+// Whether the model reads its inputs once, forward, and once more for a gradient, as they are.
+bool reads_batch(const arch::Blueprint& blueprint) {
+  for (const arch::Block& block : blueprint.blocks) {
+    for (const arch::Layer& layer : block.layers)
+      if (layer.kind != LayerKind::kFlatten) return layer.kind == LayerKind::kLinear;
+  }
+  return false;
+}
+
 }  // namespace
 
 Plan::Plan(const arch::Blueprint& blueprint, std::int64_t batch, Mode mode) {
   PlanContext context(blueprint, workspace_, batch, mode);
   input_.shape = blueprint.interface.input_shape;
   input_.shape.insert(input_.shape.begin(), batch);
-  if (!blueprint.interface.tokens) {
+  if (reads_batch(blueprint)) {
+    if (input_.is_image()) input_.desc = plain_image(input_.shape);
+  } else if (!blueprint.interface.tokens) {
     input_ = input_.is_image() ? context.make_image(input_.shape, plain_image(input_.shape),
                                                     PlanContext::Gradient::kNone)
                                : context.make(input_.shape, PlanContext::Gradient::kNone);

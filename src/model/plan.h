@@ -17,7 +17,8 @@ class Plan {
   // Throws what oneDNN and the workspace throw.
   Plan(const arch::Blueprint& blueprint, std::int64_t batch, Mode mode);
 
-  // Copies the batch in and runs all layers. Calls `next(block)` before those of each block.
+  // Runs all layers, on a copy of the batch unless they read it where it lies: then it must outlive
+  // backward(). Calls `next(block)` before those of each block.
   void forward(const Pass& pass, const std::function<void(std::size_t block)>& next = {});
   // REQUIRES: output().gradient was filled after forward(). Calls `done(block)` as each block's
   // gradients are final.
