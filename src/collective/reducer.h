@@ -45,7 +45,7 @@ class Reducer {
   virtual ~Reducer() = default;
 
   // How many partial sums this rank has, and the memory of each: for this rank to write from the
-  // end of release() until ready().
+  // end of release() until ready(). For a plan in_pieces it may be another one in each step.
   virtual std::size_t partials() const = 0;
   virtual std::span<float> partial(std::size_t index) = 0;
 

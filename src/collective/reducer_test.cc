@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <latch>
 #include <numeric>
 
 #include "base/span_math.h"
@@ -112,6 +113,36 @@ TEST(Reducer, GivesTheSameBitsForUnevenShares) {
       }
     });
   }
+}
+
+TEST(Reducer, LetsARankFillTheNextStepBeforeOthersHaveReadASmallOne) {
+  constexpr std::int64_t kLanes = 2;
+  std::latch filled(1);
+  run_shm_ranks(2, [&](Group& group) {
+    auto reducer = group.make_reducer(plan_of(kLanes, kSizes[0], /*in_pieces=*/true), soon());
+    ASSERT_TRUE(reducer.ok()) << reducer.error().message();
+    const auto fill = [&](std::int64_t step) {
+      const std::span<float> memory = (*reducer)->partial(0);
+      for (std::size_t at = 0; at < memory.size(); ++at)
+        memory[at] = node_sum({group.rank(), group.rank() + 1}, step, at);
+      ASSERT_TRUE((*reducer)->ready(4).ok());
+    };
+    fill(0);
+    if (group.rank() == 1) filled.wait();
+    std::vector<float> sum(kSizes[0]);
+    for (std::int64_t step = 0; step < 2; ++step) {
+      ASSERT_TRUE((*reducer)->gather(soon()).ok());
+      for (std::size_t at = 0; at < sum.size();) {
+        const std::span<const float> piece = (*reducer)->piece({at, sum.size()}, sum);
+        for (const float value : piece) ASSERT_EQ(value, node_sum({0, kLanes}, step, at++));
+      }
+      (*reducer)->taken();
+      ASSERT_TRUE((*reducer)->release(soon()).ok());
+      if (step > 0) break;
+      fill(1);
+      if (group.rank() == 0) filled.count_down();
+    }
+  });
 }
 
 TEST(Reducer, GivesTheSameBitsByMessages) {

@@ -48,8 +48,9 @@ std::string describe(const Note& note) {
 
 // Sums of two ranks that stay in the third-level cache or are taken in pieces, and small ones of
 // any number, are made twice rather than waited for: docs/decisions/0005-partial-sums.md.
+constexpr std::size_t kMostOfTwo = 1 << 20, kSmall = 1 << 15;
+
 Share share_of(const ReducePlan& plan, int ranks) {
-  constexpr std::size_t kMostOfTwo = 1 << 20, kSmall = 1 << 15;
   const bool two = ranks == 2 && (plan.in_pieces || plan.floats <= kMostOfTwo);
   return two || plan.floats <= kSmall ? Share::kWhole : Share::kSlices;
 }
@@ -265,11 +266,14 @@ Result<std::unique_ptr<ShmReducer>> SharedMemory::make_shared_reducer(ReducePlan
   const bool whole = memory.share == Share::kWhole;
   std::size_t sums = whole ? static_cast<std::size_t>(size()) : memory.targets.size();
   if (whole && plan.in_pieces) sums = 0;
-  const std::size_t parts = memory.partials.size() + sums;
+  const std::size_t sets = sums == 0 && plan.floats <= kSmall ? 2 : 1;
+  const std::size_t parts = memory.partials.size() * sets + sums;
   TANDEM_ASSIGN(std::byte* const all, map_common(parts * stride * sizeof(float), deadline));
   auto* next = reinterpret_cast<float*>(all);
-  for (std::size_t i = 0; i < memory.partials.size(); ++i, next += stride)
-    memory.memory.push_back(next);
+  memory.sets.resize(sets);
+  for (std::vector<float*>& set : memory.sets) {
+    for (std::size_t i = 0; i < memory.partials.size(); ++i, next += stride) set.push_back(next);
+  }
   if (whole) next += stride * static_cast<std::size_t>(rank());
   for (ShmTarget& target : memory.targets) {
     target.sum = sums == 0 ? nullptr : next;

@@ -29,14 +29,14 @@ class SharedSum final : public ShmReducer {
       Addition addition{target, next, {}};
       for (; next < memory_.partials.size() && memory_.partials[next].lanes.end <= target.node.end;
            ++next)
-        addition.sources.push_back(memory_.memory[next]);
+        addition.sources.push_back(memory_.sets[0][next]);
       additions_.push_back(std::move(addition));
     }
   }
 
   std::size_t partials() const override { return own_.size(); }
   std::span<float> partial(std::size_t index) override {
-    return {memory_.memory[own_[index]], plan_.floats};
+    return {memory_.sets[set_][own_[index]], plan_.floats};
   }
 
   Status ready(std::size_t count) override {
@@ -70,9 +70,9 @@ class SharedSum final : public ShmReducer {
   std::span<const float> piece(const Bucket& at, std::span<float> scratch) override {
     if (!in_pieces_) return Reducer::piece(at, scratch);
     const std::size_t count = std::min(at.end - at.begin, scratch.size());
-    const Addition& all = additions_[0];
-    add_partials(all.target.node, memory_.partials, all.sources, {at.begin, at.begin + count},
-                 scratch.data());
+    const std::vector<float*>& sources = memory_.sets[set_];
+    add_partials(additions_[0].target.node, memory_.partials, {sources.data(), sources.size()},
+                 {at.begin, at.begin + count}, scratch.data());
     return scratch.first(count);
   }
 
@@ -80,16 +80,20 @@ class SharedSum final : public ShmReducer {
     if (!in_pieces_) return;
     const auto buckets = static_cast<std::uint32_t>(plan_.buckets.size());
     first_ += buckets;
+    set_ = (set_ + 1) % memory_.sets.size();
     control_.advance(control_.slot(rank()).done, buckets);
   }
 
   Status release(Deadline deadline) override {
     const auto buckets = static_cast<std::uint32_t>(plan_.buckets.size());
+    // It does not matter who has read the steps since, which lie in the other sets.
+    const auto others = static_cast<std::uint32_t>(memory_.sets.size() - 1);
+    const std::uint32_t last = first_ - others * buckets;
     for (int peer = 0; peer < size(); ++peer) {
       const Counter& done = control_.slot(peer).done;
-      if (ShmControl::reached(done, first_)) continue;
-      const std::uint32_t missing = std::clamp(first_ - done.value.load(), 1U, buckets);
-      TANDEM_TRY(control_.await(peer, done, first_, deadline, describe(buckets - missing)));
+      if (ShmControl::reached(done, last)) continue;
+      const std::uint32_t missing = std::clamp(last - done.value.load(), 1U, buckets);
+      TANDEM_TRY(control_.await(peer, done, last, deadline, describe(buckets - missing)));
     }
     return {};
   }
@@ -153,6 +157,7 @@ class SharedSum final : public ShmReducer {
   const bool in_pieces_;  // Nothing is summed before it is asked for.
   std::vector<Addition> additions_;
   std::vector<std::size_t> own_;  // Which partials are ours.
+  std::size_t set_ = 0;           // Where the partials of this step lie.
 
   // Buckets are counted through all steps, as the shared counters are.
   std::uint32_t filled_;      // By this rank.

@@ -23,7 +23,9 @@ enum class Share : std::uint8_t { kSlices, kWhole };
 
 struct ShmReducerMemory {
   std::vector<Partial> partials;  // Of the host's ranks, in lane order; `worker` is the rank here.
-  std::vector<float*> memory;     // Of each partial.
+  // Of each partial; steps take the sets in turn. More than one is for a plan in_pieces of kWhole:
+  // then nobody waits until the others have read the step before.
+  std::vector<std::vector<float*>> sets;
   std::vector<ShmTarget> targets;
   // kWhole: then there is one target, and its sum is our own memory, or none for a plan in_pieces.
   Share share = Share::kSlices;

@@ -63,7 +63,7 @@ class Exchange {
   virtual ~Exchange() = default;
 
   // How many partial sums this worker has, and the memory of each: to be written from begin() until
-  // ready().
+  // ready(), and asked for again in each step.
   virtual std::size_t partials() const = 0;
   virtual std::span<float> partial(std::size_t index) = 0;
 

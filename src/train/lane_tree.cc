@@ -21,6 +21,11 @@ LaneTree::LaneTree(std::int64_t lanes, std::span<float> result) : lanes_(lanes) 
   for (std::size_t i = most; i-- > 0;) free_.push_back(i);
 }
 
+void LaneTree::move_to(std::span<float> result) {
+  TANDEM_CHECK(done_ == 0 && result.size() == memory_[0].size());
+  memory_[0] = result;
+}
+
 std::span<float> LaneTree::next() {
   TANDEM_CHECK(done_ < lanes_ && !free_.empty());
   return memory_[free_.back()];

@@ -17,6 +17,9 @@ class LaneTree {
   // `result` must outlive it; it serves as the first lane's memory too.
   LaneTree(std::int64_t lanes, std::span<float> result);
 
+  // Before the first lane: the result of this time lies elsewhere.
+  void move_to(std::span<float> result);
+
   // Memory for the next lane's numbers.
   std::span<float> next();
   bool is_last() const { return done_ + 1 == lanes_; }

@@ -23,9 +23,10 @@ float sum_by_definition(std::int64_t begin, std::int64_t end) {
 
 TEST(LaneTree, AddsInTheFixedTreeForAnyNumberOfLanes) {
   for (std::int64_t lanes = 1; lanes <= 70; ++lanes) {
-    std::vector<float> result(3);
-    LaneTree tree(lanes, result);
-    for (int step = 0; step < 2; ++step) {
+    std::vector<float> results[2] = {std::vector<float>(3), std::vector<float>(3)};
+    LaneTree tree(lanes, results[0]);
+    for (std::vector<float>& result : results) {
+      tree.move_to(result);
       for (std::int64_t lane = 0; lane < lanes; ++lane) {
         for (float& value : tree.next()) value = value_of(lane);
         ASSERT_EQ(tree.is_last(), lane + 1 == lanes);

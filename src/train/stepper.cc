@@ -177,7 +177,9 @@ Status Stepper::begin_step(std::int64_t step, double lr) {
     window_.rows();
     model_.parameters_changed();
   }
-  return exchange_->begin(step, lr, collective::deadline_after(patience_));
+  TANDEM_TRY(exchange_->begin(step, lr, collective::deadline_after(patience_)));
+  for (std::size_t i = 0; i < trees_.size(); ++i) trees_[i].move_to(exchange_->partial(i));
+  return {};
 }
 
 Result<const data::Batch*> Stepper::pull_task(const data::Batch& batch, std::int64_t task) {
