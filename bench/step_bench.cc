@@ -2,7 +2,7 @@
 // on batches that lie ready in memory, as the peer's do. Reads "run STEPS" lines and answers each
 // with a JSON line, so that bench/step.py can alternate it with a peer.
 //
-//     tandem-bench-step WORKLOAD BATCH [THREADS [LANES]]
+//     tandem-bench-step WORKLOAD BATCH [THREADS [LANES [PART]]]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,12 +22,12 @@ namespace {
 
 constexpr std::int64_t kVocabulary = 96, kContext = 64, kClasses = 10;
 
-// Random numbers as samples: about as many as the peer has, in whole batches.
+// Random numbers as samples: about as many as the peer has, or a part of them, in whole batches.
 class SyntheticData final : public data::Dataset {
  public:
-  SyntheticData(const std::string& workload, std::int64_t batch) {
+  SyntheticData(const std::string& workload, std::int64_t batch, std::int64_t part) {
     const std::int64_t samples = workload == "gpt" ? 512 : workload == "resnet18" ? 256 : 2048;
-    size_ = std::max<std::int64_t>(1, samples / batch) * batch;
+    size_ = std::max<std::int64_t>(1, samples / part / batch) * batch;
     if (workload == "gpt") {
       spec_ = {.input = data::Input::kTokens,
                .shape = {kContext},
@@ -110,8 +110,9 @@ int main(int argc, char** argv) {
   if (argc < 3) {
     fmt::print(
         stderr,
-        "usage: tandem-bench-step softmax|mlp|cnn|resnet18|gpt BATCH [THREADS [LANES]]\n"
-        "BATCH and LANES are each worker's; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT make "
+        "usage: tandem-bench-step softmax|mlp|cnn|resnet18|gpt BATCH [THREADS [LANES [PART]]]\n"
+        "BATCH and LANES are each worker's, who has one PART-th of the samples; RANK, WORLD_SIZE, "
+        "MASTER_ADDR and MASTER_PORT make "
         "it one of several\n");
     return 2;
   }
@@ -126,7 +127,8 @@ int main(int argc, char** argv) {
   job.cluster.lanes = (argc > 4 ? std::strtoll(argv[4], nullptr, 10) : 1) * workers;
   job.train.optimizer.lr = 0.01;
   job.train.optimizer.momentum = 0.9;
-  const SyntheticData data(argv[1], job.train.batch);
+  const std::int64_t part = argc > 5 ? std::max(1LL, std::strtoll(argv[5], nullptr, 10)) : 1;
+  const SyntheticData data(argv[1], job.train.batch, part);
   auto blueprint = train::blueprint_of(job, data.spec());
   if (!blueprint.ok()) return fail(blueprint.error());
   const std::int64_t parameters = blueprint->parameters;
