@@ -10,8 +10,10 @@ namespace tandem::exchange {
 namespace {
 
 // Floats of the sum that are added and used at a time: they stay in the first-level cache, with
-// what the optimizer fetches for them.
+// what the optimizer fetches for them. Of few parameters more at once, for they come from near.
 constexpr std::size_t kPiece = 512;
+constexpr std::size_t kLargePiece = 2048;
+constexpr std::size_t kFewParameters = 1 << 15;
 
 class AllReduce final : public Exchange {
  public:
@@ -21,7 +23,7 @@ class AllReduce final : public Exchange {
         reducer_(std::move(reducer)),
         optimizer_(optimizer),
         clipped_(plan_.clip.value > 0 ? plan_.parameters : 0),
-        scratch_(kPiece) {}
+        scratch_(plan_.parameters <= kFewParameters ? kLargePiece : kPiece) {}
 
   std::size_t partials() const override { return reducer_->partials(); }
   std::span<float> partial(std::size_t index) override { return reducer_->partial(index); }
