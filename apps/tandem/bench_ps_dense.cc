@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 
+#include "base/memory.h"
 #include "base/text.h"
 #include "bench_ps.h"
 #include "checks.h"

@@ -11,10 +11,10 @@
 #include <numeric>
 #include <vector>
 
+#include "base/memory.h"
 #include "base/rng.h"
 #include "base/text.h"
 #include "bench_ps.h"
-#include "checks.h"
 #include "counted.h"
 #include "ps/sparse_table.h"
 

@@ -15,6 +15,7 @@
 
 #include "base/descriptor.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "counted.h"
 #include "job/job.h"
@@ -24,19 +25,6 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
-
-std::optional<std::uint64_t> group_number(const char* path) {
-  const auto text = read_file(path, 64);
-  if (!text.ok()) return std::nullopt;
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-  return error == std::errc() ? std::optional(number) : std::nullopt;
-}
-
-// The memory limit of the control group that this process is in, when it has one.
-std::optional<std::uint64_t> group_limit() {
-  return group_number("/sys/fs/cgroup/memory.max");
-}
 
 std::optional<std::uint64_t> free_bytes(const char* path) {
   struct statvfs info {};
@@ -126,16 +114,6 @@ Check check_blas(const Kernels& kernels, const std::map<std::string, std::string
   return check;
 }
 
-std::optional<std::uint64_t> available_memory() {
-  const auto text = read_file("/proc/meminfo", kMiB);
-  const std::uint64_t available = text.ok() ? meminfo_bytes(*text, "MemAvailable") : 0;
-  if (available == 0) return std::nullopt;
-  const auto limit = group_limit();
-  if (!limit) return available;
-  const std::uint64_t used = group_number("/sys/fs/cgroup/memory.current").value_or(0);
-  return std::min(available, *limit - std::min(*limit, used));
-}
-
 Check check_memory() {
   const auto text = read_file("/proc/meminfo", kMiB);
   const std::uint64_t available = text.ok() ? meminfo_bytes(*text, "MemAvailable") : 0;
@@ -146,7 +124,7 @@ Check check_memory() {
                           human_bytes(meminfo_bytes(*text, "MemTotal"))),
               ""};
   std::uint64_t usable = available;
-  if (const auto limit = group_limit()) {
+  if (const auto limit = memory_limit()) {
     check.finding += fmt::format(", {} allowed in this container", human_bytes(*limit));
     usable = std::min(usable, *limit);
   }
@@ -222,17 +200,6 @@ Check check_loopback() {
             "bring the loopback interface up: ip link set lo up"};
   }
   return {"loopback", Verdict::kOk, "ports of 127.0.0.1 can be used", ""};
-}
-
-std::uint64_t meminfo_bytes(std::string_view meminfo, std::string_view name) {
-  const std::string start = fmt::format("{}:", name);
-  std::size_t at = meminfo.starts_with(start) ? 0 : meminfo.find("\n" + start);
-  if (at == std::string_view::npos) return 0;
-  at = meminfo.find_first_of("0123456789", at);
-  if (at == std::string_view::npos) return 0;
-  std::uint64_t kilobytes = 0;
-  std::from_chars(meminfo.data() + at, meminfo.data() + meminfo.size(), kilobytes);
-  return kilobytes * 1024;
 }
 
 }  // namespace tandem::cli

@@ -38,10 +38,4 @@ Check check_shared_memory();
 Check check_open_files();
 Check check_loopback();
 
-// Bytes that this process can still get, as far as the system tells.
-std::optional<std::uint64_t> available_memory();
-
-// The value of a `Name:   1234 kB` line of /proc/meminfo in bytes, or 0.
-std::uint64_t meminfo_bytes(std::string_view meminfo, std::string_view name);
-
 }  // namespace tandem::cli

@@ -5,15 +5,6 @@
 namespace tandem::cli {
 namespace {
 
-TEST(Checks, ReadsMeminfo) {
-  const std::string_view text =
-      "MemTotal:       16384 kB\nMemFree:   1 kB\nMemAvailable:    2048 kB\n";
-  EXPECT_EQ(meminfo_bytes(text, "MemTotal"), 16384U * 1024);
-  EXPECT_EQ(meminfo_bytes(text, "MemAvailable"), 2048U * 1024);
-  EXPECT_EQ(meminfo_bytes(text, "Available"), 0U);
-  EXPECT_EQ(meminfo_bytes("MemTotal:", "MemTotal"), 0U);
-}
-
 TEST(Checks, WarnsOfAProcessorWithoutAvx2) {
   EXPECT_EQ(check_cpu({"old", 1, false, false}).verdict, Verdict::kWarn);
   EXPECT_EQ(check_cpu({"new", 8, true, true}).verdict, Verdict::kOk);

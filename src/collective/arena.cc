@@ -9,9 +9,14 @@
 #include <cerrno>
 
 #include "base/check.h"
+#include "base/memory.h"
+#include "base/text.h"
 
 namespace tandem::collective {
 namespace {
+
+// So much is there, or nothing works anyway.
+constexpr std::size_t kLittle = std::size_t{64} << 20;
 
 Result<std::size_t> size_of_file(int fd) {
   struct stat facts {};
@@ -22,6 +27,14 @@ Result<std::size_t> size_of_file(int fd) {
 Status grow(int fd, std::size_t size) {
   TANDEM_ASSIGN(const std::size_t now, size_of_file(fd));
   if (now >= size) return {};
+  // A system that is asked for more than it has kills processes, also those of others.
+  const auto free = size - now < kLittle ? std::nullopt : available_memory();
+  if (free && size - now > *free) {
+    return Error(Code::kOutOfSpace,
+                 fmt::format("{} of shared memory are needed and {} of memory are free; use a "
+                             "smaller model, fewer workers or fewer lanes",
+                             human_bytes(size - now), human_bytes(*free)));
+  }
   // posix_fallocate extends and never shrinks, so two ranks that grow at once do no harm; it also
   // finds out now that memory is out, where a later write would be a SIGBUS.
   int error = EINTR;

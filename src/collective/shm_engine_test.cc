@@ -101,5 +101,13 @@ TEST(ShmEngine, OpensAnArenaByItsPath) {
   EXPECT_EQ(other->map(0, 100).value().data()[7], std::byte(42));
 }
 
+TEST(Arena, RefusesMoreThanTheMemoryHolds) {
+  const Arena arena = Arena::create().value();
+  const auto mapped = arena.map(0, std::size_t{1} << 50);
+  ASSERT_FALSE(mapped.ok());
+  EXPECT_EQ(mapped.error().code(), Code::kOutOfSpace);
+  EXPECT_EQ(arena.size().value(), 0U);
+}
+
 }  // namespace
 }  // namespace tandem::collective

@@ -67,6 +67,8 @@ Plan::Plan(const arch::Blueprint& blueprint, std::int64_t batch, Mode mode) {
   input_.shape.insert(input_.shape.begin(), batch);
   if (reads_batch(blueprint)) {
     if (input_.is_image()) input_.desc = plain_image(input_.shape);
+    input_.floats = 1;
+    for (const std::int64_t size : input_.shape) input_.floats *= static_cast<std::size_t>(size);
   } else if (!blueprint.interface.tokens) {
     input_ = input_.is_image() ? context.make_image(input_.shape, plain_image(input_.shape),
                                                     PlanContext::Gradient::kNone)
@@ -96,8 +98,8 @@ Plan::Plan(const arch::Blueprint& blueprint, std::int64_t batch, Mode mode) {
 }
 
 void Plan::forward(const Pass& pass, const std::function<void(std::size_t block)>& next) {
+  TANDEM_CHECK(pass.batch->inputs.size() >= input_.floats);
   if (input_.value != nullptr) {
-    TANDEM_CHECK(pass.batch->inputs.size() >= input_.floats);
     std::copy_n(pass.batch->inputs.data(), input_.floats, input_.value);
   }
   for (std::size_t block = 0; block < blocks_.size(); ++block) {

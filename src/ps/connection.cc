@@ -88,6 +88,7 @@ void Connection::forget_memory() {
   if (half) queue_.clear();
   queue_.erase_if([](const Outgoing& each) { return each.text.empty() && !each.lent.empty(); });
   if (half) sent_of_first_ = 0;
+  unsent_results_ = 0;
 }
 
 void Connection::share(const SharedMemory& memory) {

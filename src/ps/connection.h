@@ -82,6 +82,10 @@ class Connection {
   bool has_unsent() const { return !queue_.empty() || socket_.has_unsent(); }
   // What results that are not yet on their way cost (ps/credit.h).
   std::uint64_t unsent_results() const { return unsent_results_; }
+  // Messages that are not yet on their way.
+  std::size_t unsent_messages() const {
+    return queue_.size() + (shared_ ? shared_->waiting.size() : 0);
+  }
   // Whether headers wait for room in the ring.
   bool waits_for_ring() const { return shared_ && !shared_->waiting.empty(); }
   // Before sleeping: false when something has come already.

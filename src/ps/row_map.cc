@@ -61,7 +61,9 @@ RowMap::RowMap(std::size_t words)
                                       : rounded_up(head_bytes_ + slots_ * slot_bytes_)),
       block_shift_(shift_for(bucket_bytes_)),
       block_mask_((std::uint64_t{1} << block_shift_) - 1),
-      pool_(bucket_bytes_ << block_shift_) {}
+      pool_(bucket_bytes_ << block_shift_) {
+  TANDEM_CHECK(words > 0 && slots_ < head_bytes_);
+}
 
 RowMap::Place RowMap::search(const Part& part, std::uint64_t key, std::uint64_t hash) const {
   if (part.buckets == 0) return {};

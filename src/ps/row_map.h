@@ -181,7 +181,7 @@ class RowMap {
   [[gnu::always_inline]] bool look(Group& group, std::size_t i) const {
     Matches found = matches(group.bucket[i], tag_of(group.hash[i]));
     const bool any = found.any();
-    const Row row = slot(const_cast<std::byte*>(group.bucket[i]), found.first());
+    const Row row = slot(const_cast<std::byte*>(group.bucket[i]), any ? found.first() : 0);
     group.row[i] = any ? row : Row();
     if (in_small_buckets_) return any;
     for (; found.any(); found.drop_first())

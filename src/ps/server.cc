@@ -27,6 +27,9 @@ constexpr std::chrono::microseconds kBusy{200};
 constexpr milliseconds kFullRing{1};
 // Newcomers wait for so long at most.
 constexpr milliseconds kAccepting{5};
+// Messages that may wait for a peer to read them: more than the answers to what a worker may ask at
+// once, such as a state of 128 GB.
+constexpr std::size_t kMostUnsent = 1 << 17;
 // For last words to a peer that does not read.
 constexpr milliseconds kLastWords{1000};
 
@@ -120,6 +123,10 @@ class Server::Peer final : public Receiver {
     return no_memory();
   }
   Status message(const Header& header, std::span<const std::byte> payload) override try {
+    if (connection_.unsent_messages() > kMostUnsent) {
+      return Error(Code::kInvalidArgument,
+                   fmt::format("refused more messages: it has not read {} answers", kMostUnsent));
+    }
     return services_.message(id_, header, payload);
   } catch (const std::bad_alloc&) {
     return no_memory();
@@ -257,10 +264,17 @@ void Server::end(PeerId id, const Error& why) {
       config_.log(fmt::format("refused {}: {} (number {})", peer.connection().peer(), why.message(),
                               refused_));
   }
-  services_.gone(id, why);
-  if (!stranger) {
-    peer.connection().send_text(
-        {.kind = Kind::kFailed, .code = static_cast<std::uint16_t>(why.code())}, why.message());
+  try {
+    services_.gone(id, why);
+    if (!stranger) {
+      peer.connection().send_text(
+          {.kind = Kind::kFailed, .code = static_cast<std::uint16_t>(why.code())}, why.message());
+    }
+  } catch (const std::bad_alloc&) {
+    // Without words: all see that the connections end.
+    services_.forget();
+    for (auto& [other, each] : peers_)
+      if (!each->is_stranger()) each->end();
   }
   peer.end();
 }

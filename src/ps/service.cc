@@ -83,7 +83,10 @@ Status Service::check_push(PeerId peer, const Header& header) const {
   const Member& member = members_.at(peer);
   const int worker = member.worker;
   TANDEM_TRY(check_credit(peer, member, cost_of(header.bytes)));
-  if (!is_async()) return round_->check(header, worker, holding_->slice->step());
+  if (!is_async()) {
+    TANDEM_TRY(check_rate(header, rows_->lr()));
+    return round_->check(header, worker, holding_->slice->step());
+  }
   // Of one that may have come too early more is known when it is due.
   if (header.slot != 0 || order_.has_push(peer, header.place)) return unexpected(header);
   return follows() ? arrivals_->check_shape(header, worker) : arrivals_->check(header, worker);

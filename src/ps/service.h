@@ -130,6 +130,8 @@ class Service {
   Status push(PeerId peer, const Header& header, std::span<const std::byte> payload);
   Status scale(const Header& header);
   // Of tables: ps/service_rows.cc.
+  // Pieces and rows of a step have one learning rate.
+  static Status check_rate(const Header& header, std::optional<double> known);
   Status take_rows(PeerId peer, const Header& header);
   Status send_rows(PeerId peer, const Header& header, const RowRound::Pull& pull);
   // Where workers do not wait for each other.

@@ -1,6 +1,7 @@
 // The part of Service that begins and ends generations.
 #include <fmt/format.h>
 
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -75,6 +76,14 @@ Status Service::begin_generation(Plan plan, const wire::PsPlan& message) {
   }
   tables_config_ = tables_of(plan, slice, servers);
   plan_ = std::move(plan);
+  // What fails from here on ends the generation, for all of its workers.
+  struct Undo {
+    std::optional<Plan>& plan;
+    bool made = false;
+    ~Undo() {
+      if (!made) plan.reset();
+    }
+  } undo{plan_};
   holding_ = shelf_->find(config_, tables_config_, plan_->floats);
   if (holding_ && holding_->tables) holding_->tables->drop_load();
   incoming_.reset();
@@ -92,6 +101,7 @@ Status Service::begin_generation(Plan plan, const wire::PsPlan& message) {
   log_(fmt::format("generation {}: {} workers, floats {} to {} of {}{}", newest_generation_,
                    plan_->workers(), config_.slice.begin, config_.slice.end, plan_->floats,
                    is_copy_ ? fmt::format(", copy {}", message.copy()) : ""));
+  undo.made = true;
   return {};
 }
 

@@ -11,6 +11,13 @@
 
 namespace tandem::ps {
 
+Status Service::check_rate(const Header& header, std::optional<double> known) {
+  if (!known || *known == header.number) return {};
+  return Error(Code::kInvalidArgument,
+               fmt::format("refused a push: learning rate {} where the step's is {}", header.number,
+                           *known));
+}
+
 Status Service::take_rows(PeerId peer, const Header& header) {
   const int worker = members_.at(peer).worker;
   const std::int64_t steps_done = holding_->slice->step();
@@ -19,11 +26,7 @@ Status Service::take_rows(PeerId peer, const Header& header) {
     TANDEM_ASSIGN(const RowRound::Pull pull, rows_->take_pull(header, worker, steps_done));
     return send_rows(peer, header, pull);
   }
-  if (const auto lr = round_->lr(); lr && *lr != header.number) {
-    return Error(
-        Code::kInvalidArgument,
-        fmt::format("refused rows: learning rate {} where pieces have {}", header.number, *lr));
-  }
+  TANDEM_TRY(check_rate(header, round_->lr()));
   TANDEM_TRY(rows_->take_push(header, worker, steps_done));
   advance();
   return {};

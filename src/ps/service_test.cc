@@ -1,6 +1,8 @@
 #include "ps/service.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <limits>
@@ -33,12 +35,18 @@ class Sent final : public Outbox {
   std::uint64_t unsent = 0;
 };
 
-std::string begin_of(int worker, const std::string& name = "", std::uint64_t generation = 1) {
+std::string begin_of(int worker, const std::string& name = "", std::uint64_t generation = 1,
+                     std::optional<AsyncRule> async = std::nullopt) {
   Plan plan;
+  plan.async = async;
   plan.generation = generation;
   plan.parameters = 8;
   plan.floats = 10;
   plan.buckets = {{0, 8}, {8, 10}};
+  if (async) {  // Without numbers behind the parameters.
+    plan.floats = 8;
+    plan.buckets.back() = {8, 8};
+  }
   plan.trainable = {{0, 8}};
   plan.lanes = 2;
   plan.ends = {1, 2};
@@ -85,6 +93,24 @@ TEST_F(ServiceTest, PeersMayBeginAtTheSameTime) {
   EXPECT_TRUE(give(2, {.kind = Kind::kBegin}, second).ok());
   std::memcpy(place->data() + 10, first.data() + 10, first.size() - 10);
   EXPECT_TRUE(service.message(1, header, *place).ok());
+}
+
+TEST_F(ServiceTest, AGenerationThatCannotBeginIsOverForAll) {
+  const int next = ::dup(0);
+  ASSERT_GE(next, 0);
+  ::close(next);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(next);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Status first = give(1, {.kind = Kind::kBegin}, begin_of(0, "", 1, AsyncRule{}));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(first.ok());
+  EXPECT_NE(first.error().message().find("shared memory"), std::string::npos)
+      << first.error().message();
+  EXPECT_FALSE(give(2, {.kind = Kind::kBegin}, begin_of(1, "", 1, AsyncRule{})).ok());
+  EXPECT_TRUE(give(1, {.kind = Kind::kBegin}, begin_of(0, "", 2, AsyncRule{})).ok());
 }
 
 TEST_F(ServiceTest, PushesBeforeThereIsAStateAreRefused) {

@@ -46,6 +46,14 @@ void Services::gone(PeerId peer, const Error& why) {
   service.gone(peer, why);
 }
 
+void Services::forget() {
+  services_.clear();
+  members_.clear();
+  readers_.clear();
+  texts_.clear();
+  ++generation_;
+}
+
 Status Services::begin(PeerId peer, const Header& header, std::span<const std::byte> payload) {
   wire::PsBegin begin;
   if (!begin.ParseFromArray(payload.data(), static_cast<int>(payload.size())))

@@ -27,6 +27,8 @@ class Services {
   Status message(PeerId peer, const Header& header, std::span<const std::byte> payload);
   void settle(PeerId peer);
   void gone(PeerId peer, const Error& why);
+  // Without memory for gone(): the generation is over, and all of its peers are to be ended.
+  void forget();
 
  private:
   Status begin(PeerId peer, const Header& header, std::span<const std::byte> payload);

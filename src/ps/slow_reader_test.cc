@@ -60,6 +60,15 @@ class SlowReader final : public Receiver {
     EXPECT_EQ(::poll(&entry, 1, 20'000), 1) << "no answer";
   }
 
+  // Asks so often, reading nothing, or until the server hears no more.
+  void ask_often(std::size_t times) {
+    for (std::size_t i = 0; i < times; ++i) connection_.send({.kind = Kind::kFetch, .sequence = 1});
+    while (connection_.has_unsent() && connection_.flush().ok()) {
+      pollfd entry{connection_.fd(), POLLOUT, 0};
+      if (::poll(&entry, 1, 20'000) != 1) return;
+    }
+  }
+
   // The kind of the next message; kFailed when the connection is over.
   Kind read_one() {
     came_.reset();
@@ -107,6 +116,21 @@ TEST(SlowReader, GetsTheWholeStateThoughTheServerHasDroppedIt) {
   ASSERT_TRUE(both->finish(deadline_after(seconds(20))).ok());
   ASSERT_EQ(reader.read_one(), Kind::kState);
   EXPECT_TRUE(std::ranges::equal(reader.floats(), parameters));
+}
+
+TEST(SlowReader, IsRefusedWhenItAsksOnAndOn) {
+  constexpr std::size_t kTimes = 200'000;
+  TestServers running(1);
+  const auto client = connect(running, running.endpoints(), 1);
+  std::vector<float> parameters(kFloats, 1.0F);
+  ASSERT_TRUE(client && client->load(0, {parameters}, deadline_after(seconds(20))).ok());
+  SlowReader reader(running, running.endpoints()[0], 1);
+  reader.ask(kFloats);  // Fills the way.
+  reader.ask_often(kTimes);
+  std::size_t answers = 0;
+  while (reader.read_one() == Kind::kState) ++answers;
+  EXPECT_LT(answers, kTimes / 2);
+  EXPECT_TRUE(client->fetch(0, {parameters}, deadline_after(seconds(20))).ok()) << "another peer";
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class Matches {
       : slots_(equal(bucket, tag) & slots) {}
 
   bool any() const { return slots_ != 0; }
-  // 32 when there is none.
+  // REQUIRES, here and below: any().
   std::size_t first() const { return static_cast<std::size_t>(std::countr_zero(slots_)); }
   void drop_first() { slots_ &= slots_ - 1; }
 

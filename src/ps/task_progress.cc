@@ -22,7 +22,8 @@ std::size_t TaskProgress::applied(std::int64_t task) const {
 }
 
 void TaskProgress::make_room(std::int64_t task) {
-  applied_.reserve(index(task) + 1);
+  const std::size_t needed = index(task) + 1;
+  if (needed > applied_.capacity()) applied_.reserve(std::max(needed, 2 * applied_.capacity()));
 }
 
 void TaskProgress::apply(std::int64_t task) {

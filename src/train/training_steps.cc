@@ -70,7 +70,7 @@ Status Training::train_steps() {
     if (course_.step == before) continue;
     report_placed();
     const bool epoch_end = course_.step % length_.steps_per_epoch == 0;
-    if (epoch_end || course_.step == 1 || seconds_since(last_report) >= job_.train.report_every_s) {
+    if (epoch_end || before == 0 || seconds_since(last_report) >= job_.train.report_every_s) {
       report_progress();
       last_report = Clock::now();
     }

@@ -6,7 +6,7 @@
 // src/ps/sparse_table.cc src/ps/sparse_table_records.cc src/ps/sparse_table_snapshot.cc src/ps/row_map.cc src/ps/row_rule.cc src/ps/block_pool.cc src/base/rows.cc
 // src/optim/optimizer.cc src/optim/factors.cc src/optim/portable.cc
 // src/optim/clip.cc src/collective/tree.cc src/base/hash.cc
-// src/collective/reducer.cc src/collective/reduce.cc src/collective/arena.cc src/collective/host.cc
+// src/collective/reducer.cc src/collective/reduce.cc src/collective/arena.cc src/base/memory.cc src/base/file.cc src/base/atomic_file.cc src/base/text.cc src/collective/host.cc
 // src/base/span_math.cc src/base/check.cc src/base/result.cc wire/ps.pb.cc
 // Links: -lfmt -lprotobuf-lite -lxxhash
 // clang-format on
