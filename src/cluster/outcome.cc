@@ -88,7 +88,14 @@ Outcome lost(const Subject& worker, const std::string& witness) {
   const std::string who = worker.name();
   const Exit& exit = worker.end.exit;
   Outcome outcome;
-  if (exit.by_signal) {
+  if (worker.end.order == Order::kKill) {
+    outcome = failed(Error(
+        Code::kTimeout,
+        fmt::format("{} {} was late and was killed: the others waited for it until their "
+                    "time-out.\n{}It was not dead, but stopped, or on a machine with too much to "
+                    "do? Give it longer with cluster.timeout_s.{}",
+                    who, place_of(worker.words.progress), witness, worker.log())));
+  } else if (exit.by_signal) {
     outcome =
         failed(Error(Code::kPeerLost,
                      fmt::format("{} was killed by signal {} ({}) {}.\n{}{}.{}", who, exit.number,

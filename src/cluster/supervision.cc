@@ -5,14 +5,14 @@
 namespace tandem::cluster {
 
 void Supervision::heard(TimePoint now) {
-  if (state_ == State::kRunning) deadline_ = now + limits_.silence;
+  if (state_ == State::kRunning) deadline_ = now + silence_;
   if (state_ == State::kStopping) deadline_ = std::min(now + limits_.grace, end_by_);
 }
 
 void Supervision::started(TimePoint now) {
   if (state_ != State::kStarting) return;
   state_ = State::kRunning;
-  deadline_ = now + limits_.silence;
+  deadline_ = now + silence_;
 }
 
 void Supervision::ending(TimePoint now) {
@@ -29,13 +29,23 @@ void Supervision::left_alone(TimePoint now) {
   deadline_ = std::min(deadline_, now + time);
 }
 
+void Supervision::awaited(std::chrono::milliseconds silence, TimePoint now) {
+  silence_ = std::min(silence, limits_.silence);
+  if (state_ == State::kRunning) deadline_ = std::min(deadline_, now + silence_);
+}
+
+void Supervision::met(TimePoint now) {
+  silence_ = limits_.silence;
+  heard(now);
+}
+
 void Supervision::resumed(TimePoint now) {
   switch (state_) {
     case State::kStarting:
       deadline_ = now + limits_.start;
       break;
     case State::kRunning:
-      deadline_ = now + limits_.silence;
+      deadline_ = now + silence_;
       break;
     case State::kEnding:
     case State::kStopping:

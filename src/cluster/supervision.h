@@ -55,6 +55,10 @@ class Supervision {
   void ending(TimePoint now);
   // Another worker ended before its work was done, so this one cannot go on.
   void left_alone(TimePoint now);
+  // Others wait for it to leave what it does and meet them: until met() it may be silent for no
+  // longer than this.
+  void awaited(std::chrono::milliseconds silence, TimePoint now);
+  void met(TimePoint now);
   // The run goes on after the user had suspended it: the time in between does not count.
   void resumed(TimePoint now);
 
@@ -76,6 +80,7 @@ class Supervision {
   Order kill(Cause cause);
 
   const Limits limits_;
+  std::chrono::milliseconds silence_ = limits_.silence;  // The limit now.
   State state_ = State::kStarting;
   Cause cause_ = Cause::kNone;
   TimePoint deadline_;

@@ -35,6 +35,25 @@ TEST(Supervision, KillsASilentWorkerAndAnyMessageProlongsItsLife) {
   EXPECT_EQ(supervision.cause(), Cause::kSilence);
 }
 
+TEST(Supervision, AWorkerThatOthersAwaitMayBeSilentForLessTime) {
+  Supervision supervision(kLimits, kStart);
+  supervision.started(kStart);
+  supervision.awaited(seconds(5), kStart + seconds(10));
+  supervision.heard(kStart + seconds(12));  // It is at work.
+  EXPECT_EQ(supervision.tick(kStart + seconds(16)), Order::kNothing);
+  EXPECT_EQ(supervision.tick(kStart + seconds(17)), Order::kKill);
+  EXPECT_EQ(supervision.cause(), Cause::kSilence);
+}
+
+TEST(Supervision, AWorkerThatHasMetTheOthersMayBeSilentAsBefore) {
+  Supervision supervision(kLimits, kStart);
+  supervision.started(kStart);
+  supervision.awaited(seconds(5), kStart);
+  supervision.met(kStart + seconds(4));
+  EXPECT_EQ(supervision.tick(kStart + seconds(303)), Order::kNothing);
+  EXPECT_EQ(supervision.tick(kStart + seconds(304)), Order::kKill);
+}
+
 TEST(Supervision, AsksFirstThenKillsAfterTheGrace) {
   Supervision supervision(kLimits, kStart);
   supervision.started(kStart);

@@ -16,6 +16,8 @@ using std::chrono::steady_clock;
 // signals waiting.
 constexpr std::size_t kChunk = 65536;
 constexpr int kChunksATurn = 16;
+// So that who waits for others is late after them.
+constexpr std::chrono::milliseconds kSlack{1000};
 
 }  // namespace
 
@@ -76,6 +78,13 @@ void WatchedWorker::tell(const wire::WorkerMessage& message) {
   // Its buffer holds thousands of messages, so nothing waits; one that has just ended is noticed by
   // its exit.
   const Status status = wire::send(child_.control(), message, std::chrono::milliseconds(100));
+  // It is called away from a generation that is over. A step takes less than the time after which
+  // others would have given it up, and what may take longer beats.
+  if (message.has_place() && trains_) {
+    const auto patience = std::chrono::duration<double>(message.place().forming_s());
+    supervision_.awaited(std::chrono::duration_cast<std::chrono::milliseconds>(patience) + kSlack,
+                         steady_clock::now());
+  }
   if (!status.ok() && status.error().code() == Code::kTimeout) kill();
 }
 
@@ -158,6 +167,10 @@ void WatchedWorker::handle(const wire::WorkerMessage& message) {
   if (message.has_started() || message.has_serving()) {
     supervision_.started(now);
     end_.started = true;
+  }
+  if (message.has_placed() || message.has_left()) {
+    trains_ = message.has_placed();
+    supervision_.met(now);
   }
   if (message.has_finished() || message.has_failed()) supervision_.ending(now);
   if (message.has_finished()) said_finished_ = true;

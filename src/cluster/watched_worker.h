@@ -62,6 +62,7 @@ class WatchedWorker {
   bool control_open_ = true;
   std::array<bool, 2> lines_open_{true, true};
   bool ended_ = false, said_finished_ = false;
+  bool trains_ = false;  // It has made a step with others, and not left them.
   Order order_ = Order::kNothing;
   WorkerEnd end_;
 };

@@ -57,6 +57,21 @@ class ServersTest(FaultsTest):
         self.assert_same_end(process, "run")
         self.assertIn("said nothing", self.events("run", "lost")[0]["detail"])
 
+    def test_a_stopped_worker_does_not_keep_others_from_meeting(self):
+        process = self.begin("run", "cluster.timeout_s=2")
+        stopped, killed = self.pids(process, "--number")[:2]
+        self.signal([stopped], signal.SIGSTOP)
+        self.signal([killed])
+        self.assert_same_end(process, "run")
+        self.assertIn("said nothing", self.events("run", "lost")[1]["detail"])
+
+    def test_a_late_worker_that_is_not_replaced_ends_the_run(self):
+        process = self.begin("run", "cluster.timeout_s=2", "cluster.max_restarts=0")
+        self.signal(self.pids(process, "--number")[:1], signal.SIGSTOP)
+        code, _, errors = self.finish(process)
+        self.assertEqual(code, 6, errors)
+        self.assertIn("was late", errors)
+
     def test_a_server_that_is_not_replaced_ends_the_run(self):
         process = self.begin("run", "cluster.max_restarts=0")
         self.signal(self.pids(process, "--address")[:1])
