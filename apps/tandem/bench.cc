@@ -1,12 +1,16 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/cpu.h"
+#include "base/memory.h"
+#include "base/text.h"
 #include "bench_process.h"
 #include "cluster/environment.h"
 #include "cluster/meeting.h"
 #include "commands.h"
+#include "counted.h"
 
 namespace tandem::cli {
 namespace {
@@ -82,7 +86,23 @@ void show(const std::vector<Json>& rows) {
   print_out(text);
 }
 
+// A kernel that promises more memory than there is would kill a process, perhaps another one.
+Status check_room(const BenchAllReduceOptions& options) {
+  constexpr double kEach = 2;  // What a rank has, and what it receives.
+  const auto available = available_memory();
+  const auto most = static_cast<double>(*std::ranges::max_element(options.bytes));
+  const double needed = kEach * static_cast<double>(options.ranks) * most;
+  if (!available || needed <= static_cast<double>(*available)) return {};
+  return Error(
+      Code::kOutOfSpace,
+      fmt::format("{} with {} each need about {} of memory, and {} are free; give less "
+                  "with --bytes or --ranks",
+                  counted(options.ranks, "rank"), human_bytes(static_cast<std::uint64_t>(most)),
+                  human_bytes(static_cast<std::uint64_t>(needed)), human_bytes(*available)));
+}
+
 Status run(const BenchAllReduceOptions& options, const Surroundings& around) {
+  TANDEM_TRY(check_room(options));
   TANDEM_ASSIGN(cluster::SignalQueue signals, cluster::SignalQueue::create());
   std::vector<Json> all;
   for (const std::string& engine : options.engines) {

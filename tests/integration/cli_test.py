@@ -269,6 +269,7 @@ class BenchPs(TandemTest):
         self.assertRegex(table, r"(?m)^shm +1024 ")
 
     def test_more_than_the_memory_holds_is_refused_at_once(self):
+        self.assertIn("give less with --bytes", self.tandem("bench", "allreduce", "--bytes", 10**12, code=9).stderr)
         errors = self.tandem("bench", "ps", "--bytes", 10**12, code=9).stderr
         self.assertRegex(errors, r"need about \S+ TiB of memory, and \S+ [MG]iB are free; give less with --bytes")
         for arguments in (("--rows", 10**9, "--width", 65536), ("--sparse-keys", 10**9, "--width", 65536)):
