@@ -5,7 +5,8 @@
 
 #include "base/rng.h"
 #include "base/simd.h"
-#include "model/exp.h"
+#include "model/instruction_set.h"
+#include "model/smooth_kernel.h"
 
 namespace tandem::model {
 namespace {
@@ -167,53 +168,19 @@ TANDEM_SIMD void dropout_kernel(const float* x, float* y, std::size_t count,
   }
 }
 
-[[gnu::always_inline]] inline float largest(const float* row, std::int64_t length) {
-  constexpr auto kLanes = static_cast<std::int64_t>(kSimdLanes);
-  float tops[kSimdLanes];
-  for (float& top : tops) top = row[0];
-  std::int64_t i = 0;
-  for (; i + kLanes <= length; i += kLanes) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane)
-      tops[lane] = row[i + lane] > tops[lane] ? row[i + lane] : tops[lane];
-  }
-  float top = row[0];
-  for (; i < length; ++i) top = row[i] > top ? row[i] : top;
-  fold_lanes<kSimdLanes / 2>(tops, [](float a, float b) { return b > a ? b : a; });
-  return tops[0] > top ? tops[0] : top;
-}
-
-// How much of a row is computed when `length` of it count: whole registers, where the row has room
-// for them, since attention's rows are short and of every length.
-[[gnu::always_inline]] inline std::int64_t computed(std::int64_t length, std::int64_t columns) {
-  constexpr auto kLanes = static_cast<std::int64_t>(kSimdLanes);
-  const std::int64_t whole = (length + kLanes - 1) / kLanes * kLanes;
-  return whole <= columns ? whole : length;
-}
-
-// exp(-x^2 / 2) and the share of a normal distribution below x.
-struct Normal {
-  float bell;
-  float below;
-};
-
-[[gnu::always_inline]] inline Normal normal(float x) {
-  // Abramowitz and Stegun 7.1.26; the tail of the complement, so that small shares keep their
-  // digits.
-  const float distance = (x < 0 ? -x : x) * 0.70710678118F;
-  const float t = 1.0F / (1.0F + 0.3275911F * distance);
-  const float bell = fast_exp(-0.5F * x * x);
-  float tail = 1.061405429F;
-  tail = tail * t - 1.453152027F;
-  tail = tail * t + 1.421413741F;
-  tail = tail * t - 0.284496736F;
-  tail = tail * t + 0.254829592F;
-  tail = 0.5F * tail * t * bell;
-  return {bell, x < 0 ? tail : 1.0F - tail};
-}
-
-[[gnu::always_inline]] inline float gelu_slope(float x, Normal at) {
-  constexpr float kInverseRootTwoPi = 0.3989422804F;
-  return at.below + x * at.bell * kInverseRootTwoPi;
+const SmoothKernel& smooth_kernel() {
+  static const SmoothKernel& found = []() -> const SmoothKernel& {
+    switch (instruction_set()) {
+      case InstructionSet::kAvx512:
+        return avx512::kSmoothKernel;
+      case InstructionSet::kAvx2:
+        return avx2::kSmoothKernel;
+      case InstructionSet::kPlain:
+        break;
+    }
+    return plain::kSmoothKernel;
+  }();
+  return found;
 }
 
 }  // namespace
@@ -293,51 +260,32 @@ void layer_norm_backward(const float* dy, const float* x, const float* weight, c
   kernel(dy, x, weight, mean, inverse, dx, weight_gradient, bias_gradient, rows, columns);
 }
 
-TANDEM_SIMD float softmax_row(float* row, std::int64_t length, std::int64_t columns, float scale) {
-  const std::int64_t count = computed(length, columns);
-  for (std::int64_t i = length; i < count; ++i) row[i] = row[0];
-  const float top = largest(row, count);
-  for (std::int64_t i = 0; i < count; ++i) row[i] = fast_exp((row[i] - top) * scale);
-  for (std::int64_t i = length; i < columns; ++i) row[i] = 0;
-  const float sum = lane_sum(count, [&](std::int64_t i) { return row[i]; });
-  const float inverse = 1.0F / sum;
-  for (std::int64_t i = 0; i < count; ++i) row[i] *= inverse;
-  return sum;
+float softmax_row(float* row, std::int64_t length, std::int64_t columns, float scale) {
+  return smooth_kernel().softmax_row(row, length, columns, scale);
 }
 
-TANDEM_SIMD void gelu(const float* __restrict x, float* __restrict y, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) y[i] = x[i] * normal(x[i]).below;
+void softmax_row_backward(const float* p, float* dp, std::int64_t length, std::int64_t columns,
+                          float scale) {
+  smooth_kernel().softmax_row_backward(p, dp, length, columns, scale);
 }
 
-TANDEM_SIMD void gelu_backward(const float* dy, const float* __restrict x, float* dx,
-                               std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) dx[i] = dy[i] * gelu_slope(x[i], normal(x[i]));
+void gelu(const float* x, float* y, std::size_t count) {
+  smooth_kernel().gelu(x, y, count);
 }
 
-TANDEM_SIMD void gelu_of_biased(float* __restrict x, const float* __restrict bias,
-                                float* __restrict y, std::int64_t rows, std::int64_t columns) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < columns; ++c) {
-      const float biased = x[r * columns + c] + bias[c];
-      const Normal at = normal(biased);
-      y[r * columns + c] = biased * at.below;
-      x[r * columns + c] = gelu_slope(biased, at);
-    }
-  }
+void gelu_backward(const float* dy, const float* x, float* dx, std::size_t count) {
+  smooth_kernel().gelu_backward(dy, x, dx, count);
+}
+
+void gelu_of_biased(float* x, const float* bias, float* y, std::int64_t rows,
+                    std::int64_t columns) {
+  smooth_kernel().gelu_of_biased(x, bias, y, rows, columns);
 }
 
 void gelu_of_biased_backward(float* dy, const float* slope, float* bias_gradient, std::int64_t rows,
                              std::int64_t columns) {
   std::memset(bias_gradient, 0, static_cast<std::size_t>(columns) * sizeof(float));
   multiply_and_sum_rows(dy, slope, bias_gradient, rows, columns);
-}
-
-TANDEM_SIMD void softmax_row_backward(const float* __restrict p, float* __restrict dp,
-                                      std::int64_t length, std::int64_t columns, float scale) {
-  const std::int64_t count = computed(length, columns);
-  for (std::int64_t i = length; i < columns; ++i) dp[i] = 0;
-  const float dot = lane_sum(count, [&](std::int64_t i) { return p[i] * dp[i]; });
-  for (std::int64_t i = 0; i < count; ++i) dp[i] = p[i] * (dp[i] - dot) * scale;
 }
 
 TANDEM_SIMD void embed(const std::int32_t* tokens, const float* table, const float* position,

@@ -1,63 +1,17 @@
-// Compiled once for each instruction set (CMakeLists.txt). Nothing here may be an inline function
-// of another header: the linker could pick the copy that an older processor cannot run.
+// Compiled once for each instruction set (CMakeLists.txt).
 #include "model/tile_kernel.h"
 
-#include <immintrin.h>
+#include "model/native_vector.h"
 
-namespace tandem::model {
-
-#ifdef __AVX512F__
-namespace avx512 {
-#else
-namespace avx2 {
-#endif
-
+namespace tandem::model::TANDEM_ISA {
 namespace {
 
 #ifdef __AVX512F__
-using Vector = __m512;
-constexpr int kTileRows = 12, kLanes = 16;
-Vector zero() {
-  return _mm512_setzero_ps();
-}
-Vector load(const float* from) {
-  return _mm512_load_ps(from);
-}
-Vector load_anywhere(const float* from) {
-  return _mm512_loadu_ps(from);
-}
-Vector spread(const float* from) {
-  return _mm512_set1_ps(*from);
-}
-Vector multiply_add(Vector a, Vector b, Vector c) {
-  return _mm512_fmadd_ps(a, b, c);
-}
-void store(float* to, Vector value) {
-  _mm512_storeu_ps(to, value);
-}
+constexpr int kTileRows = 12;
 #else
-using Vector = __m256;
-constexpr int kTileRows = 6, kLanes = 8;
-Vector zero() {
-  return _mm256_setzero_ps();
-}
-Vector load(const float* from) {
-  return _mm256_load_ps(from);
-}
-Vector load_anywhere(const float* from) {
-  return _mm256_loadu_ps(from);
-}
-Vector spread(const float* from) {
-  return _mm256_broadcast_ss(from);
-}
-Vector multiply_add(Vector a, Vector b, Vector c) {
-  return _mm256_fmadd_ps(a, b, c);
-}
-void store(float* to, Vector value) {
-  _mm256_storeu_ps(to, value);
-}
+constexpr int kTileRows = 6;
 #endif
-
+constexpr int kLanes = kVectorFloats;
 constexpr int kTileColumns = 2 * kLanes;
 
 // Four rows of a tile become the same four places in each of its columns.
@@ -180,6 +134,4 @@ void multiply_rows(const TileRow& row) {
 
 const TileKernel kTileKernel = {kTileRows, kTileColumns, multiply_rows<kTileRows>};
 
-}  // namespace avx2 or avx512
-
-}  // namespace tandem::model
+}  // namespace tandem::model::TANDEM_ISA

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <dnnl.hpp>
 #include <memory>
 
 #include "base/check.h"
+#include "model/instruction_set.h"
 
 namespace tandem::model {
 namespace {
@@ -16,15 +16,18 @@ namespace {
 constexpr std::int64_t kPackedFloats = 1 << 16;  // 256 KiB: half of a usual second-level cache.
 constexpr std::int64_t kDeepest = 1024;
 constexpr std::int64_t kThin = 128;     // Rows of a usual batch.
+constexpr std::int64_t kLine = 16;      // Floats of a cache line.
 constexpr std::int64_t kLeftRows = 48;  // Packed at a time; whole tiles with either kernel.
 
-// oneDNN's set, not the processor's: it is what the job's nodes agreed on.
 const TileKernel* find_kernel() {
-  const auto has = [isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa())](dnnl::cpu_isa set) {
-    return (isa & static_cast<unsigned>(set)) == static_cast<unsigned>(set);  // They are bit masks.
-  };
-  if (has(dnnl::cpu_isa::avx512_core)) return &avx512::kTileKernel;
-  if (has(dnnl::cpu_isa::avx2)) return &avx2::kTileKernel;
+  switch (instruction_set()) {
+    case InstructionSet::kAvx512:
+      return &avx512::kTileKernel;
+    case InstructionSet::kAvx2:
+      return &avx2::kTileKernel;
+    case InstructionSet::kPlain:
+      break;
+  }
   return nullptr;
 }
 
@@ -39,11 +42,16 @@ Buffers& buffers() {
   return *kept;
 }
 
-// Four columns of a panel from four rows of a matrix, `depth` deep.
+// Four columns of a panel from four rows of a matrix, `depth` deep. Rows that come next are asked
+// for: each is too short for the processor to guess.
 void transpose_four(const float* from, std::int64_t stride, std::int64_t depth, float* to,
                     std::int64_t to_stride) {
   std::int64_t k = 0;
   for (; k + 4 <= depth; k += 4) {
+    if (k % kLine == 0) {
+      for (std::int64_t row = 8; row < 12; ++row)
+        _mm_prefetch(from + row * stride + k, _MM_HINT_T0);
+    }
     __m128 a = _mm_loadu_ps(from + k), b = _mm_loadu_ps(from + stride + k),
            c = _mm_loadu_ps(from + 2 * stride + k), d = _mm_loadu_ps(from + 3 * stride + k);
     _MM_TRANSPOSE4_PS(a, b, c, d);
@@ -57,11 +65,15 @@ void transpose_four(const float* from, std::int64_t stride, std::int64_t depth, 
   }
 }
 
-// Sizes known to the compiler: calls to memcpy cost more than what they copy here.
+// Sizes known to the compiler: calls to memcpy cost more than what they copy here. Later rows are
+// asked for, as above.
 template <std::int64_t Floats>
 void copy_rows(const float* from, std::int64_t stride, std::int64_t rows, float* to) {
-  for (std::int64_t k = 0; k < rows; ++k)
+  for (std::int64_t k = 0; k < rows; ++k) {
+    for (std::int64_t i = 0; i < Floats; i += kLine)
+      _mm_prefetch(from + (k + 16) * stride + i, _MM_HINT_T0);
     std::memcpy(to + k * Floats, from + k * stride, Floats * 4);
+  }
 }
 
 // A matrix of `floats` columns, row after row without gaps.
