@@ -5,13 +5,11 @@
 
 #include "base/rng.h"
 #include "base/simd.h"
+#include "model/fused_kernel.h"
 #include "model/instruction_set.h"
-#include "model/smooth_kernel.h"
 
 namespace tandem::model {
 namespace {
-
-constexpr float kNormEpsilon = 1e-5F;
 
 TANDEM_SIMD void bias_relu_rows(float* y, const float* __restrict bias, std::int64_t rows,
                                 std::int64_t columns) {
@@ -67,91 +65,6 @@ TANDEM_SIMD void sum_rows(const float* __restrict dy, float* __restrict sum, std
   }
 }
 
-// Combines accumulators by halves, into the first: widths are constants, so that each is one
-// operation on a register.
-template <std::size_t kWidth, typename Combine>
-[[gnu::always_inline]] inline void fold_lanes(float* lanes, Combine combine) {
-  for (std::size_t lane = 0; lane < kWidth; ++lane)
-    lanes[lane] = combine(lanes[lane], lanes[lane + kWidth]);
-  if constexpr (kWidth > 1) fold_lanes<kWidth / 2>(lanes, combine);
-}
-
-// The sum of f(i) for i in [0, count), with kSimdLanes accumulators in a fixed order.
-template <typename F>
-[[gnu::always_inline]] inline float lane_sum(std::int64_t count, F f) {
-  constexpr auto kLanes = static_cast<std::int64_t>(kSimdLanes);
-  float lanes[kSimdLanes] = {};
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += f(i + lane);
-  }
-  for (std::int64_t lane = 0; i + lane < count; ++lane) lanes[lane] += f(i + lane);
-  fold_lanes<kSimdLanes / 2>(lanes, [](float a, float b) { return a + b; });
-  return lanes[0];
-}
-
-TANDEM_SIMD void layer_norm_rows(const float* __restrict x, const float* __restrict weight,
-                                 const float* __restrict bias, float* __restrict y,
-                                 float* __restrict mean, float* __restrict inverse,
-                                 std::int64_t rows, std::int64_t columns) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const float* in = x + r * columns;
-    float* out = y + r * columns;
-    const float mu =
-        lane_sum(columns, [&](std::int64_t c) { return in[c]; }) / static_cast<float>(columns);
-    const float variance =
-        lane_sum(columns, [&](std::int64_t c) { return (in[c] - mu) * (in[c] - mu); }) /
-        static_cast<float>(columns);
-    const float scale = 1.0F / std::sqrt(variance + kNormEpsilon);
-    for (std::int64_t c = 0; c < columns; ++c) out[c] = (in[c] - mu) * scale * weight[c] + bias[c];
-    mean[r] = mu;
-    inverse[r] = scale;
-  }
-}
-
-template <Write kWrite>
-[[gnu::always_inline]] inline void layer_norm_backward_rows(
-    const float* __restrict dy, const float* __restrict x, const float* __restrict weight,
-    const float* __restrict mean, const float* __restrict inverse, float* __restrict dx,
-    float* __restrict weight_gradient, float* __restrict bias_gradient, std::int64_t rows,
-    std::int64_t columns) {
-  const float share = 1.0F / static_cast<float>(columns);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const float* in = x + r * columns;
-    const float* up = dy + r * columns;
-    float* down = dx + r * columns;
-    const float mu = mean[r], scale = inverse[r];
-    const float sum = lane_sum(columns, [&](std::int64_t c) { return up[c] * weight[c]; }) * share;
-    const float dot =
-        lane_sum(columns,
-                 [&](std::int64_t c) { return up[c] * weight[c] * ((in[c] - mu) * scale); }) *
-        share;
-    for (std::int64_t c = 0; c < columns; ++c) {
-      const float normal = (in[c] - mu) * scale;
-      const float gradient = (up[c] * weight[c] - sum - normal * dot) * scale;
-      down[c] = kWrite == Write::kAdd ? down[c] + gradient : gradient;
-      weight_gradient[c] += up[c] * normal;
-      bias_gradient[c] += up[c];
-    }
-  }
-}
-
-TANDEM_SIMD void layer_norm_backward_replace(const float* dy, const float* x, const float* weight,
-                                             const float* mean, const float* inverse, float* dx,
-                                             float* weight_gradient, float* bias_gradient,
-                                             std::int64_t rows, std::int64_t columns) {
-  layer_norm_backward_rows<Write::kReplace>(dy, x, weight, mean, inverse, dx, weight_gradient,
-                                            bias_gradient, rows, columns);
-}
-
-TANDEM_SIMD void layer_norm_backward_add(const float* dy, const float* x, const float* weight,
-                                         const float* mean, const float* inverse, float* dx,
-                                         float* weight_gradient, float* bias_gradient,
-                                         std::int64_t rows, std::int64_t columns) {
-  layer_norm_backward_rows<Write::kAdd>(dy, x, weight, mean, inverse, dx, weight_gradient,
-                                        bias_gradient, rows, columns);
-}
-
 // The finaliser of MurmurHash3: every bit of the input reaches every bit of the output.
 [[gnu::always_inline]] inline std::uint32_t scramble(std::uint32_t h) {
   h = (h ^ (h >> 16)) * 0x85ebca6bU;
@@ -168,17 +81,17 @@ TANDEM_SIMD void dropout_kernel(const float* x, float* y, std::size_t count,
   }
 }
 
-const SmoothKernel& smooth_kernel() {
-  static const SmoothKernel& found = []() -> const SmoothKernel& {
+const FusedKernel& fused_kernel() {
+  static const FusedKernel& found = []() -> const FusedKernel& {
     switch (instruction_set()) {
       case InstructionSet::kAvx512:
-        return avx512::kSmoothKernel;
+        return avx512::kFusedKernel;
       case InstructionSet::kAvx2:
-        return avx2::kSmoothKernel;
+        return avx2::kFusedKernel;
       case InstructionSet::kPlain:
         break;
     }
-    return plain::kSmoothKernel;
+    return plain::kFusedKernel;
   }();
   return found;
 }
@@ -247,7 +160,7 @@ void dropout(const float* x, float* y, std::size_t count, double rate, std::uint
 
 void layer_norm(const float* x, const float* weight, const float* bias, float* y, float* mean,
                 float* inverse, std::int64_t rows, std::int64_t columns) {
-  layer_norm_rows(x, weight, bias, y, mean, inverse, rows, columns);
+  fused_kernel().layer_norm(x, weight, bias, y, mean, inverse, rows, columns);
 }
 
 void layer_norm_backward(const float* dy, const float* x, const float* weight, const float* mean,
@@ -256,30 +169,30 @@ void layer_norm_backward(const float* dy, const float* x, const float* weight, c
                          Write write) {
   std::memset(weight_gradient, 0, static_cast<std::size_t>(columns) * sizeof(float));
   std::memset(bias_gradient, 0, static_cast<std::size_t>(columns) * sizeof(float));
-  const auto kernel = write == Write::kAdd ? layer_norm_backward_add : layer_norm_backward_replace;
-  kernel(dy, x, weight, mean, inverse, dx, weight_gradient, bias_gradient, rows, columns);
+  fused_kernel().layer_norm_backward(dy, x, weight, mean, inverse, dx, weight_gradient,
+                                     bias_gradient, rows, columns, write);
 }
 
 float softmax_row(float* row, std::int64_t length, std::int64_t columns, float scale) {
-  return smooth_kernel().softmax_row(row, length, columns, scale);
+  return fused_kernel().softmax_row(row, length, columns, scale);
 }
 
 void softmax_row_backward(const float* p, float* dp, std::int64_t length, std::int64_t columns,
                           float scale) {
-  smooth_kernel().softmax_row_backward(p, dp, length, columns, scale);
+  fused_kernel().softmax_row_backward(p, dp, length, columns, scale);
 }
 
 void gelu(const float* x, float* y, std::size_t count) {
-  smooth_kernel().gelu(x, y, count);
+  fused_kernel().gelu(x, y, count);
 }
 
 void gelu_backward(const float* dy, const float* x, float* dx, std::size_t count) {
-  smooth_kernel().gelu_backward(dy, x, dx, count);
+  fused_kernel().gelu_backward(dy, x, dx, count);
 }
 
 void gelu_of_biased(float* x, const float* bias, float* y, std::int64_t rows,
                     std::int64_t columns) {
-  smooth_kernel().gelu_of_biased(x, bias, y, rows, columns);
+  fused_kernel().gelu_of_biased(x, bias, y, rows, columns);
 }
 
 void gelu_of_biased_backward(float* dy, const float* slope, float* bias_gradient, std::int64_t rows,

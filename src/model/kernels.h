@@ -1,6 +1,7 @@
 // Element-wise and row-wise kernels that the libraries do not have fused, vectorised (base/simd.h).
-// Pure functions of their arguments; the same bits on every instruction set, but for softmax and
-// gelu, which have other bits where there is no fused multiply-add (model/smooth_kernel.h).
+// Pure functions of their arguments; the same bits on every instruction set, but for softmax,
+// layer norm and gelu, which have other bits where there is no fused multiply-add
+// (model/fused_kernel.h).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Compiled once for each instruction set (CMakeLists.txt).
-#include "model/smooth_kernel.h"
+#include "model/fused_kernel.h"
 
 #include "model/native_vector.h"
 
@@ -265,9 +265,78 @@ void gelu_of_biased(float* x, const float* bias, float* y, std::int64_t rows,
   }
 }
 
+constexpr float kNormEpsilon = 1e-5F;
+
+// Rows of up to eight blocks stay in registers between passes.
+template <typename Work>
+[[gnu::always_inline]] inline void with_norm_blocks(std::int64_t columns, Work work) {
+  if (columns == 8 * kLanes) return work(Short<8>{kLanes});
+  const auto blocks = static_cast<int>((columns + kLanes - 1) / kLanes);
+  work(Long{blocks, static_cast<int>(columns) - (blocks - 1) * kLanes});
+}
+
+void layer_norm(const float* x, const float* weight, const float* bias, float* y, float* mean,
+                float* inverse, std::int64_t rows, std::int64_t columns) {
+  const float share = 1.0F / static_cast<float>(columns);
+  with_norm_blocks(columns, [=](const auto& in) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const float* const from = x + r * columns;
+      float* const to = y + r * columns;
+      Lanes sums = all(0), squares = all(0);
+#pragma GCC unroll 8
+      for (int i = 0; i < in.blocks; ++i) sums = sums + in.get(from, i);
+      const Lanes mu = all(sum(sums) * share);
+#pragma GCC unroll 8
+      for (int i = 0; i < in.blocks; ++i) {
+        const Lanes apart = counted(in, i, in.get(from, i) - mu);
+        squares = fused(apart, apart, squares);
+      }
+      const float deviation = sum(squares) * share + kNormEpsilon;
+      mean[r] = sum(sums) * share;
+      inverse[r] = 1.0F / _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(deviation)));
+      const Lanes scale = all(inverse[r]);
+#pragma GCC unroll 8
+      for (int i = 0; i < in.blocks; ++i) {
+        in.put(to, i, fused((in.get(from, i) - mu) * scale, in.get(weight, i), in.get(bias, i)));
+      }
+    }
+  });
+}
+
+void layer_norm_backward(const float* dy, const float* x, const float* weight, const float* mean,
+                         const float* inverse, float* dx, float* weight_gradient,
+                         float* bias_gradient, std::int64_t rows, std::int64_t columns, Write how) {
+  const float share = 1.0F / static_cast<float>(columns);
+  with_norm_blocks(columns, [=](const auto& in) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const float* const from = x + r * columns;
+      const float* const up = dy + r * columns;
+      float* const down = dx + r * columns;
+      const Lanes mu = all(mean[r]), scale = all(inverse[r]);
+      Lanes sums = all(0), dots = all(0);
+#pragma GCC unroll 8
+      for (int i = 0; i < in.blocks; ++i) {
+        const Lanes weighted = in.get(up, i) * in.get(weight, i);
+        sums = sums + weighted;
+        dots = fused(weighted, (in.get(from, i) - mu) * scale, dots);
+      }
+      const Lanes sum_share = all(sum(sums) * share), dot_share = all(sum(dots) * share);
+#pragma GCC unroll 8
+      for (int i = 0; i < in.blocks; ++i) {
+        const Lanes normal = (in.get(from, i) - mu) * scale, gradient = in.get(up, i);
+        const Lanes rest = gradient * in.get(weight, i) - sum_share - normal * dot_share;
+        in.put(weight_gradient, i, fused(gradient, normal, in.get(weight_gradient, i)));
+        in.put(bias_gradient, i, in.get(bias_gradient, i) + gradient);
+        in.put(down, i, fused(rest, scale, how == Write::kAdd ? in.get(down, i) : all(0)));
+      }
+    }
+  });
+}
+
 }  // namespace
 
-const SmoothKernel kSmoothKernel = {softmax_row, softmax_row_backward, gelu, gelu_backward,
-                                    gelu_of_biased};
+const FusedKernel kFusedKernel = {softmax_row,        softmax_row_backward, gelu,
+                                  gelu_backward,      gelu_of_biased,       layer_norm,
+                                  layer_norm_backward};
 
 }  // namespace tandem::model::TANDEM_ISA

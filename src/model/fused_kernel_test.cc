@@ -1,4 +1,4 @@
-#include "model/smooth_kernel.h"
+#include "model/fused_kernel.h"
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@ namespace {
 
 struct NamedKernel {
   const char* name;
-  const SmoothKernel* kernel;
+  const FusedKernel* kernel;
 };
 
 std::vector<NamedKernel> kernels_of_this_machine() {
-  std::vector<NamedKernel> found = {{"plain", &plain::kSmoothKernel}};
+  std::vector<NamedKernel> found = {{"plain", &plain::kFusedKernel}};
   if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0)
-    found.push_back({"avx2", &avx2::kSmoothKernel});
-  if (__builtin_cpu_supports("avx512f") != 0) found.push_back({"avx512", &avx512::kSmoothKernel});
+    found.push_back({"avx2", &avx2::kFusedKernel});
+  if (__builtin_cpu_supports("avx512f") != 0) found.push_back({"avx512", &avx512::kFusedKernel});
   return found;
 }
 
@@ -49,7 +49,7 @@ std::vector<float> row_of(std::size_t columns, std::size_t length, float from, f
   return row;
 }
 
-Rows rows_of(const SmoothKernel& kernel, std::size_t columns) {
+Rows rows_of(const FusedKernel& kernel, std::size_t columns) {
   Rows rows;
   const auto signed_columns = static_cast<std::int64_t>(columns);
   for (std::size_t length = 1; length <= columns; ++length) {
@@ -87,7 +87,7 @@ void expect_softmax(const Rows& rows, std::size_t columns) {
   }
 }
 
-TEST(SmoothKernel, IsSoftmaxForRowsOfEveryLength) {
+TEST(FusedKernel, IsSoftmaxForRowsOfEveryLength) {
   for (const NamedKernel& each : kernels_of_this_machine()) {
     SCOPED_TRACE(each.name);
     for (std::size_t columns : {std::size_t{64}, kColumns})
@@ -99,7 +99,7 @@ struct Gelu {
   std::vector<float> of, slope, back;
 };
 
-Gelu gelu_of(const SmoothKernel& kernel, const std::vector<float>& x) {
+Gelu gelu_of(const FusedKernel& kernel, const std::vector<float>& x) {
   Gelu result = {x, x, x};
   kernel.gelu(x.data(), result.of.data(), x.size());
   kernel.gelu_backward(x.data(), x.data(), result.back.data(), x.size());
@@ -117,7 +117,7 @@ Gelu gelu_of(const SmoothKernel& kernel, const std::vector<float>& x) {
   return result;
 }
 
-TEST(SmoothKernel, IsGeluAndItsSlope) {
+TEST(FusedKernel, IsGeluAndItsSlope) {
   const std::vector<float> x = spread_out(1003, -15, 15);
   for (const NamedKernel& each : kernels_of_this_machine()) {
     SCOPED_TRACE(each.name);
@@ -134,7 +134,87 @@ TEST(SmoothKernel, IsGeluAndItsSlope) {
   }
 }
 
-TEST(SmoothKernel, HasTheSameBitsWithEveryFusedSet) {
+// Layer norm of rows with weights and biases, and its gradients, added to ones.
+struct Norm {
+  std::vector<float> y, mean, inverse, down, weights_back, biases_back;
+};
+
+constexpr std::int64_t kRows = 9;
+
+struct NormInput {
+  explicit NormInput(std::size_t columns)
+      : x(spread_out(kRows * columns, -3, 5)),
+        up(spread_out(kRows * columns, 1, -1)),
+        weight(spread_out(columns, 0.5F, 2)),
+        bias(spread_out(columns, -1, 1)) {}
+  std::vector<float> x, up, weight, bias;
+};
+
+Norm norm_of(const FusedKernel& kernel, std::size_t columns, Write how) {
+  const NormInput in(columns);
+  const auto count = static_cast<std::int64_t>(columns);
+  Norm norm;
+  norm.y.assign(kRows * columns, 0);
+  norm.mean.assign(kRows, 0);
+  norm.inverse.assign(kRows, 0);
+  kernel.layer_norm(in.x.data(), in.weight.data(), in.bias.data(), norm.y.data(), norm.mean.data(),
+                    norm.inverse.data(), kRows, count);
+  norm.down.assign(kRows * columns,
+                   how == Write::kAdd ? 1 : std::numeric_limits<float>::quiet_NaN());
+  norm.weights_back.assign(columns, 0);
+  norm.biases_back.assign(columns, 0);
+  kernel.layer_norm_backward(in.up.data(), in.x.data(), in.weight.data(), norm.mean.data(),
+                             norm.inverse.data(), norm.down.data(), norm.weights_back.data(),
+                             norm.biases_back.data(), kRows, count, how);
+  return norm;
+}
+
+void expect_norm(const Norm& found, std::size_t columns, Write how) {
+  const NormInput in(columns);
+  const auto count = static_cast<double>(columns);
+  std::vector<double> weights_back(columns), biases_back(columns);
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const float* const x = in.x.data() + r * columns;
+    const float* const up = in.up.data() + r * columns;
+    double mean = 0, variance = 0, sum = 0, dot = 0;
+    for (std::size_t c = 0; c < columns; ++c) mean += double{x[c]} / count;
+    for (std::size_t c = 0; c < columns; ++c)
+      variance += (double{x[c]} - mean) * (double{x[c]} - mean) / count;
+    const double scale = 1 / std::sqrt(variance + 1e-5);
+    const auto normal = [&](std::size_t c) { return (double{x[c]} - mean) * scale; };
+    for (std::size_t c = 0; c < columns; ++c) {
+      const double weighted = double{up[c]} * double{in.weight[c]};
+      sum += weighted / count;
+      dot += weighted * normal(c) / count;
+      weights_back[c] += double{up[c]} * normal(c);
+      biases_back[c] += double{up[c]};
+    }
+    EXPECT_NEAR(found.mean[r], mean, 1e-5);
+    EXPECT_NEAR(found.inverse[r], scale, 1e-5);
+    for (std::size_t c = 0; c < columns; ++c) {
+      const std::size_t at = r * columns + c;
+      ASSERT_NEAR(found.y[at], normal(c) * double{in.weight[c]} + double{in.bias[c]}, 1e-5) << c;
+      const double down = (double{up[c]} * double{in.weight[c]} - sum - normal(c) * dot) * scale;
+      ASSERT_NEAR(found.down[at], down + (how == Write::kAdd ? 1 : 0), 1e-5) << c;
+    }
+  }
+  for (std::size_t c = 0; c < columns; ++c) {
+    ASSERT_NEAR(found.weights_back[c], weights_back[c], 1e-4) << c;
+    ASSERT_NEAR(found.biases_back[c], biases_back[c], 1e-4) << c;
+  }
+}
+
+TEST(FusedKernel, IsLayerNormAndItsGradients) {
+  for (const NamedKernel& each : kernels_of_this_machine()) {
+    SCOPED_TRACE(each.name);
+    for (const std::size_t columns : {std::size_t{7}, std::size_t{128}, kColumns}) {
+      for (const Write how : {Write::kReplace, Write::kAdd})
+        expect_norm(norm_of(*each.kernel, columns, how), columns, how);
+    }
+  }
+}
+
+TEST(FusedKernel, HasTheSameBitsWithEveryFusedSet) {
   const std::vector<NamedKernel> found = kernels_of_this_machine();
   if (found.size() < 3) return;  // One fused set at most.
   const Rows narrow = rows_of(*found[1].kernel, kColumns),
@@ -142,6 +222,12 @@ TEST(SmoothKernel, HasTheSameBitsWithEveryFusedSet) {
   EXPECT_EQ(narrow.probabilities, wide.probabilities);
   EXPECT_EQ(narrow.gradients, wide.gradients);
   EXPECT_EQ(narrow.sums, wide.sums);
+  const Norm thin = norm_of(*found[1].kernel, kColumns, Write::kAdd),
+             thick = norm_of(*found[2].kernel, kColumns, Write::kAdd);
+  EXPECT_EQ(thin.y, thick.y);
+  EXPECT_EQ(thin.down, thick.down);
+  EXPECT_EQ(thin.weights_back, thick.weights_back);
+  EXPECT_EQ(thin.biases_back, thick.biases_back);
   const std::vector<float> x = spread_out(1003, -15, 15);
   const Gelu one = gelu_of(*found[1].kernel, x), other = gelu_of(*found[2].kernel, x);
   EXPECT_EQ(one.of, other.of);
@@ -149,7 +235,7 @@ TEST(SmoothKernel, HasTheSameBitsWithEveryFusedSet) {
   EXPECT_EQ(one.back, other.back);
 }
 
-TEST(SmoothKernel, ShowsThatANumberIsNone) {
+TEST(FusedKernel, ShowsThatANumberIsNone) {
   for (const NamedKernel& each : kernels_of_this_machine()) {
     SCOPED_TRACE(each.name);
     for (std::size_t place : {0, 5, 20, 39}) {
