@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "base/check.h"
 #include "collective/reduce.h"
@@ -80,8 +81,17 @@ Status Reducer::gather(Deadline deadline) {
   return {};
 }
 
-std::span<const float> Reducer::piece(const Bucket& at, std::span<float>) {
-  return gathered_.subspan(at.begin, at.end - at.begin);
+Piece Reducer::piece(const Bucket& at, std::span<float>) {
+  return {gathered_.subspan(at.begin, at.end - at.begin)};
+}
+
+void copy_sum(const Piece& piece, std::span<float> to) {
+  if (piece.more.empty()) {
+    std::copy(piece.values.begin(), piece.values.end(), to.begin());
+    return;
+  }
+  std::transform(piece.values.begin(), piece.values.end(), piece.more.begin(), to.begin(),
+                 std::plus<>());
 }
 
 std::unique_ptr<Reducer> make_local_reducer(ReducePlan plan) {

@@ -37,6 +37,16 @@ struct ReducePlan {
   LaneEnds ends = {};  // How the ranks share the lanes; empty: equally.
 };
 
+// Floats of a sum: where they lie, and what is still to be added to them: as many, or none.
+struct Piece {
+  std::span<const float> values;
+  std::span<const float> more = {};
+
+  std::size_t size() const { return values.size(); }
+};
+// `to` has as many floats, or more.
+void copy_sum(const Piece& piece, std::span<float> to);
+
 // How `ranks` ranks share the plan's lanes.
 LaneEnds ends_of(const ReducePlan& plan, int ranks);
 
@@ -58,10 +68,10 @@ class Reducer {
   virtual Result<std::span<const float>> sum(Deadline deadline) = 0;
   // For a plan in_pieces, in place of sum(): waits until all can be summed. Then piece() gives
   // floats of the sum from at.begin on, as many as it likes, but some, and not beyond at.end: where
-  // they lie already, or added now, into `scratch`, so that who needs them once finds them in the
-  // nearest cache. taken() ends this.
+  // they lie already, in two parts, or added now, into `scratch`, so that who needs them once finds
+  // them in the nearest cache. taken() ends this.
   virtual Status gather(Deadline deadline);
-  virtual std::span<const float> piece(const Bucket& at, std::span<float> scratch);
+  virtual Piece piece(const Bucket& at, std::span<float> scratch);
   virtual void taken() {}
 
   // Waits until no other rank reads our partials any more.

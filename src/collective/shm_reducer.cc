@@ -67,13 +67,18 @@ class SharedSum final : public ShmReducer {
     return {};
   }
 
-  std::span<const float> piece(const Bucket& at, std::span<float> scratch) override {
+  Piece piece(const Bucket& at, std::span<float> scratch) override {
     if (!in_pieces_) return Reducer::piece(at, scratch);
-    const std::size_t count = std::min(at.end - at.begin, scratch.size());
     const std::vector<float*>& sources = memory_.sets[set_];
+    // Two parts of a node are its children.
+    if (sources.size() == 2) {
+      return {{sources[0] + at.begin, sources[0] + at.end},
+              {sources[1] + at.begin, sources[1] + at.end}};
+    }
+    const std::size_t count = std::min(at.end - at.begin, scratch.size());
     add_partials(additions_[0].target.node, memory_.partials, {sources.data(), sources.size()},
                  {at.begin, at.begin + count}, scratch.data());
-    return scratch.first(count);
+    return {scratch.first(count)};
   }
 
   void taken() override {

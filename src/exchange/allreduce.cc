@@ -37,8 +37,8 @@ class AllReduce final : public Exchange {
 
   void take(Bucket at, std::span<float> to) override {
     while (at.begin < at.end) {
-      const std::span<const float> piece = reducer_->piece(at, scratch_);
-      std::copy(piece.begin(), piece.end(), to.begin());
+      const collective::Piece piece = reducer_->piece(at, scratch_);
+      collective::copy_sum(piece, to);
       to = to.subspan(piece.size());
       at.begin += piece.size();
     }
@@ -66,7 +66,7 @@ class AllReduce final : public Exchange {
  private:
   optim::Clipping clip() {
     // A plan that is not in pieces gives all of them at once.
-    std::span<const float> gradients = reducer_->piece({0, plan_.parameters}, {});
+    std::span<const float> gradients = reducer_->piece({0, plan_.parameters}, {}).values;
     if (plan_.clip.value > 0) {
       // The sum is everybody's, so it is not changed where it lies.
       std::copy(gradients.begin(), gradients.end(), clipped_.begin());
@@ -80,13 +80,16 @@ class AllReduce final : public Exchange {
     optim::Updated result = optim::Updated::kFinite;
     const auto end = static_cast<std::size_t>(range.end);
     for (auto at = static_cast<std::size_t>(range.begin); at < end;) {
-      const std::span<const float> piece =
-          clipped_.empty() ? reducer_->piece({at, end}, scratch_)
-                           : std::span<const float>(clipped_).subspan(at, end - at);
+      const collective::Piece piece =
+          clipped_.empty()
+              ? reducer_->piece({at, end}, scratch_)
+              : collective::Piece{std::span<const float>(clipped_).subspan(at, end - at)};
       const optim::Range part{static_cast<std::int64_t>(at),
                               static_cast<std::int64_t>(at + piece.size())};
-      if (optimizer_.update(parameters, piece, part) == optim::Updated::kNotFinite)
-        result = optim::Updated::kNotFinite;
+      const optim::Updated now =
+          piece.more.empty() ? optimizer_.update(parameters, piece.values, part)
+                             : optimizer_.update(parameters, piece.values, piece.more, part);
+      if (now == optim::Updated::kNotFinite) result = now;
       at += piece.size();
     }
     return result;

@@ -5,6 +5,8 @@
 //
 // Each returns whether a weight is no longer a finite number.
 //
+// Gradients are an array, or what has elements like one.
+//
 // REQUIRES, for all: the arrays hold `count` floats and do not overlap.
 #pragma once
 
@@ -42,8 +44,8 @@ struct NoPenalty {};
   return (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1U : 0U;
 }
 
-template <typename Penalties>
-[[gnu::always_inline]] inline bool sgd(float* __restrict weights, const float* __restrict gradients,
+template <typename Gradients, typename Penalties>
+[[gnu::always_inline]] inline bool sgd(float* __restrict weights, Gradients gradients,
                                        std::size_t count, Penalties penalty, float lr) {
   std::uint32_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -54,9 +56,9 @@ template <typename Penalties>
 }
 
 // The same from one array to another.
-template <typename Penalties>
+template <typename Gradients, typename Penalties>
 [[gnu::always_inline]] inline bool sgd_from(const float* __restrict old, float* __restrict weights,
-                                            const float* __restrict gradients, std::size_t count,
+                                            Gradients gradients, std::size_t count,
                                             Penalties penalty, float lr) {
   std::uint32_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -66,9 +68,8 @@ template <typename Penalties>
   return found != 0;
 }
 
-template <typename Penalties>
-[[gnu::always_inline]] inline bool sgd_momentum(float* __restrict weights,
-                                                const float* __restrict gradients,
+template <typename Gradients, typename Penalties>
+[[gnu::always_inline]] inline bool sgd_momentum(float* __restrict weights, Gradients gradients,
                                                 float* __restrict momenta, std::size_t count,
                                                 Penalties penalty, float lr, float momentum) {
   std::uint32_t found = 0;
@@ -81,9 +82,8 @@ template <typename Penalties>
   return found != 0;
 }
 
-template <typename Penalties>
-[[gnu::always_inline]] inline bool sgd_nesterov(float* __restrict weights,
-                                                const float* __restrict gradients,
+template <typename Gradients, typename Penalties>
+[[gnu::always_inline]] inline bool sgd_nesterov(float* __restrict weights, Gradients gradients,
                                                 float* __restrict momenta, std::size_t count,
                                                 Penalties penalty, float lr, float momentum) {
   std::uint32_t found = 0;
@@ -108,9 +108,8 @@ struct AdamFactors {
   float step_size = 0;  // lr / (1 - beta1^step)
 };
 
-template <typename Penalties>
-[[gnu::always_inline]] inline bool adam(float* __restrict weights,
-                                        const float* __restrict gradients,
+template <typename Gradients, typename Penalties>
+[[gnu::always_inline]] inline bool adam(float* __restrict weights, Gradients gradients,
                                         float* __restrict averages, float* __restrict squares,
                                         std::size_t count, Penalties penalty, AdamFactors f) {
   std::uint32_t found = 0;
@@ -125,9 +124,8 @@ template <typename Penalties>
   return found != 0;
 }
 
-template <typename Penalties>
-[[gnu::always_inline]] inline bool adagrad(float* __restrict weights,
-                                           const float* __restrict gradients,
+template <typename Gradients, typename Penalties>
+[[gnu::always_inline]] inline bool adagrad(float* __restrict weights, Gradients gradients,
                                            float* __restrict sums, std::size_t count,
                                            Penalties penalty, float lr, float epsilon) {
   std::uint32_t found = 0;

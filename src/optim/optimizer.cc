@@ -19,53 +19,69 @@ using kernels::AdamFactors;
 using kernels::NoPenalty;
 using kernels::Penalty;
 
-TANDEM_SIMD bool sgd_kernel(float* weights, const float* gradients, std::size_t count,
-                            Penalty penalty, float lr) {
-  if (penalty.is_none()) {
-    return kernels::sgd(weights, gradients, count, NoPenalty(), lr);
+// Gradients that a kernel adds as it reads them.
+struct Sum {
+  const float* values;
+  const float* more;
+
+  [[gnu::always_inline]] float operator[](std::size_t i) const { return values[i] + more[i]; }
+};
+
+// Calls a kernel with the plainest loop that will do. `more` may be null.
+template <typename Kernel>
+[[gnu::always_inline]] inline bool run(const float* values, const float* more,
+                                       const Penalty& penalty, Kernel kernel) {
+  const bool plain = penalty.is_none();
+  if (more != nullptr) {
+    const Sum sum = {values, more};
+    return plain ? kernel(sum, NoPenalty()) : kernel(sum, penalty);
   }
-  return kernels::sgd(weights, gradients, count, penalty, lr);
+  return plain ? kernel(values, NoPenalty()) : kernel(values, penalty);
 }
 
-TANDEM_SIMD bool sgd_from_kernel(const float* old, float* weights, const float* gradients,
-                                 std::size_t count, Penalty penalty, float lr) {
-  if (penalty.is_none()) {
-    return kernels::sgd_from(old, weights, gradients, count, NoPenalty(), lr);
-  }
-  return kernels::sgd_from(old, weights, gradients, count, penalty, lr);
+TANDEM_SIMD bool sgd_kernel(float* weights, const float* values, const float* more,
+                            std::size_t count, Penalty penalties, float lr) {
+  return run(values, more, penalties, [=](auto gradients, auto penalty) {
+    return kernels::sgd(weights, gradients, count, penalty, lr);
+  });
 }
 
-TANDEM_SIMD bool momentum_kernel(float* weights, const float* gradients, float* momenta,
-                                 std::size_t count, Penalty penalty, float lr, float momentum) {
-  if (penalty.is_none()) {
-    return kernels::sgd_momentum(weights, gradients, momenta, count, NoPenalty(), lr, momentum);
-  }
-  return kernels::sgd_momentum(weights, gradients, momenta, count, penalty, lr, momentum);
+TANDEM_SIMD bool sgd_from_kernel(const float* old, float* weights, const float* values,
+                                 std::size_t count, Penalty penalties, float lr) {
+  return run(values, nullptr, penalties, [=](auto gradients, auto penalty) {
+    return kernels::sgd_from(old, weights, gradients, count, penalty, lr);
+  });
 }
 
-TANDEM_SIMD bool nesterov_kernel(float* weights, const float* gradients, float* momenta,
-                                 std::size_t count, Penalty penalty, float lr, float momentum) {
-  if (penalty.is_none()) {
-    return kernels::sgd_nesterov(weights, gradients, momenta, count, NoPenalty(), lr, momentum);
-  }
-  return kernels::sgd_nesterov(weights, gradients, momenta, count, penalty, lr, momentum);
+TANDEM_SIMD bool momentum_kernel(float* weights, const float* values, const float* more,
+                                 float* momenta, std::size_t count, Penalty penalties, float lr,
+                                 float momentum) {
+  return run(values, more, penalties, [=](auto gradients, auto penalty) {
+    return kernels::sgd_momentum(weights, gradients, momenta, count, penalty, lr, momentum);
+  });
 }
 
-TANDEM_SIMD bool adam_kernel(float* weights, const float* gradients, float* averages,
-                             float* squares, std::size_t count, Penalty penalty,
+TANDEM_SIMD bool nesterov_kernel(float* weights, const float* values, const float* more,
+                                 float* momenta, std::size_t count, Penalty penalties, float lr,
+                                 float momentum) {
+  return run(values, more, penalties, [=](auto gradients, auto penalty) {
+    return kernels::sgd_nesterov(weights, gradients, momenta, count, penalty, lr, momentum);
+  });
+}
+
+TANDEM_SIMD bool adam_kernel(float* weights, const float* values, const float* more,
+                             float* averages, float* squares, std::size_t count, Penalty penalties,
                              AdamFactors factors) {
-  if (penalty.is_none()) {
-    return kernels::adam(weights, gradients, averages, squares, count, NoPenalty(), factors);
-  }
-  return kernels::adam(weights, gradients, averages, squares, count, penalty, factors);
+  return run(values, more, penalties, [=](auto gradients, auto penalty) {
+    return kernels::adam(weights, gradients, averages, squares, count, penalty, factors);
+  });
 }
 
-TANDEM_SIMD bool adagrad_kernel(float* weights, const float* gradients, float* sums,
-                                std::size_t count, Penalty penalty, float lr, float epsilon) {
-  if (penalty.is_none()) {
-    return kernels::adagrad(weights, gradients, sums, count, NoPenalty(), lr, epsilon);
-  }
-  return kernels::adagrad(weights, gradients, sums, count, penalty, lr, epsilon);
+TANDEM_SIMD bool adagrad_kernel(float* weights, const float* values, const float* more, float* sums,
+                                std::size_t count, Penalty penalties, float lr, float epsilon) {
+  return run(values, more, penalties, [=](auto gradients, auto penalty) {
+    return kernels::adagrad(weights, gradients, sums, count, penalty, lr, epsilon);
+  });
 }
 
 std::size_t length(Range range) {
@@ -90,15 +106,16 @@ class Sgd final : public Optimizer {
     lr_ = static_cast<float>(lr);
   }
 
-  bool apply(float* parameters, const float* slopes, Range range) override {
+  bool apply(float* parameters, const Slopes& slopes, Range range) override {
     float* weights = parameters + range.begin;
     if (config_.momentum == 0) {
-      return sgd_kernel(weights, slopes, length(range), penalty_, lr_);
+      return sgd_kernel(weights, slopes.values, slopes.more, length(range), penalty_, lr_);
     }
     float* momenta = momenta_.data() + range.begin;
     const auto momentum = static_cast<float>(config_.momentum);
     const auto kernel = config_.nesterov ? nesterov_kernel : momentum_kernel;
-    return kernel(weights, slopes, momenta, length(range), penalty_, lr_, momentum);
+    return kernel(weights, slopes.values, slopes.more, momenta, length(range), penalty_, lr_,
+                  momentum);
   }
 
   bool apply_from(const float* old, float* parameters, const float* slopes, Range range) override {
@@ -134,9 +151,10 @@ class Adam final : public Optimizer {
     factors_ = make_adam_factors(config_, lr, steps);
   }
 
-  bool apply(float* parameters, const float* slopes, Range range) override {
-    return adam_kernel(parameters + range.begin, slopes, averages_.data() + range.begin,
-                       squares_.data() + range.begin, length(range), penalty_, factors_);
+  bool apply(float* parameters, const Slopes& slopes, Range range) override {
+    return adam_kernel(parameters + range.begin, slopes.values, slopes.more,
+                       averages_.data() + range.begin, squares_.data() + range.begin, length(range),
+                       penalty_, factors_);
   }
 
   const OptimizerConfig config_;
@@ -161,9 +179,10 @@ class Adagrad final : public Optimizer {
     lr_ = static_cast<float>(lr);
   }
 
-  bool apply(float* parameters, const float* slopes, Range range) override {
-    return adagrad_kernel(parameters + range.begin, slopes, sums_.data() + range.begin,
-                          length(range), penalty_, lr_, static_cast<float>(config_.epsilon));
+  bool apply(float* parameters, const Slopes& slopes, Range range) override {
+    return adagrad_kernel(parameters + range.begin, slopes.values, slopes.more,
+                          sums_.data() + range.begin, length(range), penalty_, lr_,
+                          static_cast<float>(config_.epsilon));
   }
 
   const OptimizerConfig config_;
@@ -250,7 +269,17 @@ Updated Optimizer::update(std::span<float> parameters, std::span<const float> gr
                           Range part) {
   TANDEM_CHECK(std::ssize(parameters) == size_ && std::size(gradients) == length(part));
   TANDEM_CHECK(0 <= part.begin && part.begin <= part.end && part.end <= size_);
-  return apply(parameters.data(), gradients.data(), part) ? Updated::kNotFinite : Updated::kFinite;
+  return apply(parameters.data(), {gradients.data(), nullptr}, part) ? Updated::kNotFinite
+                                                                     : Updated::kFinite;
+}
+
+Updated Optimizer::update(std::span<float> parameters, std::span<const float> gradients,
+                          std::span<const float> more, Range part) {
+  TANDEM_CHECK(std::ssize(parameters) == size_ && std::size(gradients) == length(part));
+  TANDEM_CHECK(std::size(more) == length(part));
+  TANDEM_CHECK(0 <= part.begin && part.begin <= part.end && part.end <= size_);
+  return apply(parameters.data(), {gradients.data(), more.data()}, part) ? Updated::kNotFinite
+                                                                         : Updated::kFinite;
 }
 
 Updated Optimizer::update_from(std::span<const float> old, std::span<float> parameters,
@@ -269,7 +298,7 @@ bool Optimizer::apply_from(const float* old, float* parameters, const float* slo
   for (Range part = range; part.begin < range.end; part.begin = part.end) {
     part.end = std::min(range.end, part.begin + kPart);
     std::copy_n(old + part.begin, length(part), parameters + part.begin);
-    found |= apply(parameters, slopes + (part.begin - range.begin), part);
+    found |= apply(parameters, {slopes + (part.begin - range.begin), nullptr}, part);
   }
   return found;
 }

@@ -52,6 +52,9 @@ class Optimizer {
   // change; `gradients` are those of the part alone.
   void begin(double lr, double gradient_scale = 1);
   Updated update(std::span<float> parameters, std::span<const float> gradients, Range part);
+  // The same when the gradients are the sums of two arrays, which are added as they are read.
+  Updated update(std::span<float> parameters, std::span<const float> gradients,
+                 std::span<const float> more, Range part);
 
   // The same when the part's parameters were in another vector before: reads them there and writes
   // them here. The optimizer's state is updated in place. REQUIRES: the vectors do not overlap.
@@ -70,15 +73,21 @@ class Optimizer {
  protected:
   explicit Optimizer(std::int64_t size) : size_(size) {}
 
+  // A range's gradients, and what is added to them; null: nothing.
+  struct Slopes {
+    const float* values;
+    const float* more;
+  };
+
   // Copies what it then applies to.
   virtual bool apply_from(const float* old, float* parameters, const float* slopes, Range range);
 
  private:
   // What the ranges of a step have in common. `steps` counts this step too.
   virtual void begin_step(double lr, double gradient_scale, std::int64_t steps) = 0;
-  // `slopes` are the range's gradients. Returns whether a parameter is no longer finite. REQUIRES:
-  // begin_step() was called; the range is checked.
-  virtual bool apply(float* parameters, const float* slopes, Range range) = 0;
+  // Returns whether a parameter is no longer finite. REQUIRES: begin_step() was called; the range
+  // is checked.
+  virtual bool apply(float* parameters, const Slopes& slopes, Range range) = 0;
 
   const std::int64_t size_;
   std::int64_t steps_ = 0;

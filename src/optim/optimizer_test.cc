@@ -224,6 +224,31 @@ TEST(Optimizer, GivesTheSameBitsFromOneVectorToAnother) {
   }
 }
 
+TEST(Optimizer, GivesTheSameBitsWhenItAddsTheGradientsItself) {
+  constexpr std::size_t kSize = 1003;
+  for (const OptimizerConfig& config : all_kinds()) {
+    auto given = make(config, kSize), adding = make(config, kSize);
+    std::vector<float> expected = random_floats(kSize, 0), found = expected;
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const std::vector<float> one = random_floats(kSize, 2 * step + 1),
+                               other = random_floats(kSize, 2 * step + 2);
+      std::vector<float> sum(kSize);
+      for (std::size_t i = 0; i < kSize; ++i) sum[i] = one[i] + other[i];
+      given->begin(config.lr);
+      adding->begin(config.lr);
+      for (const Range part : {Range{0, 17}, Range{17, 1003}}) {
+        const auto of = [&](const std::vector<float>& values) {
+          return std::span(values).subspan(static_cast<std::size_t>(part.begin),
+                                           static_cast<std::size_t>(part.end - part.begin));
+        };
+        EXPECT_EQ(given->update(expected, of(sum), part), Updated::kFinite);
+        EXPECT_EQ(adding->update(found, of(one), of(other), part), Updated::kFinite);
+      }
+    }
+    EXPECT_EQ(found, expected);
+  }
+}
+
 TEST(Optimizer, TouchesOnlyTheTrainableRanges) {
   const std::vector<Range> trainable = {{3, 20}, {20, 20}, {50, 91}};
   for (const OptimizerConfig& config : all_kinds()) {
