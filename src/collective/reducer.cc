@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include "base/check.h"
 #include "collective/reduce.h"
@@ -55,15 +54,6 @@ class NodeSum {
   const std::span<const float* const> sources_;
 };
 
-// One partial for each lane, or for equal nodes: then the tree over partials is the lanes' tree.
-bool is_plain(LaneRange node, std::span<const Partial> partials) {
-  const std::int64_t each = partials[0].lanes.size();
-  return (each & (each - 1)) == 0 &&
-         each * static_cast<std::int64_t>(partials.size()) == node.size() &&
-         std::all_of(partials.begin(), partials.end(),
-                     [&](const Partial& partial) { return partial.lanes.size() == each; });
-}
-
 }  // namespace
 
 LaneEnds ends_of(const ReducePlan& plan, int ranks) {
@@ -82,16 +72,21 @@ Status Reducer::gather(Deadline deadline) {
 }
 
 Piece Reducer::piece(const Bucket& at, std::span<float>) {
-  return {gathered_.subspan(at.begin, at.end - at.begin)};
+  return Piece({gathered_.data() + at.begin}, at.end - at.begin);
+}
+
+Piece::Piece(std::span<const float* const> arrays, std::size_t begin, std::size_t count)
+    : part_count(arrays.size()), floats(count) {
+  TANDEM_CHECK(arrays.size() <= kMostParts);
+  for (std::size_t i = 0; i < part_count; ++i) parts[i] = arrays[i] + begin;
 }
 
 void copy_sum(const Piece& piece, std::span<float> to) {
-  if (piece.more.empty()) {
-    std::copy(piece.values.begin(), piece.values.end(), to.begin());
-    return;
-  }
-  std::transform(piece.values.begin(), piece.values.end(), piece.more.begin(), to.begin(),
-                 std::plus<>());
+  std::array<const std::byte*, Piece::kMostParts> bytes;
+  for (std::size_t i = 0; i < piece.part_count; ++i)
+    bytes[i] = reinterpret_cast<const std::byte*>(piece.parts[i]);
+  reduce(Type::kFloat32, Op::kSum, Order::kOrdered, 0, std::span(bytes).first(piece.part_count),
+         reinterpret_cast<std::byte*>(to.data()), piece.floats);
 }
 
 std::unique_ptr<Reducer> make_local_reducer(ReducePlan plan) {
@@ -105,6 +100,15 @@ Bucket slice_of(const Bucket& bucket, int rank, int size) {
     return bucket.begin + std::min(count, line * kLine);
   };
   return {edge(rank), edge(rank + 1)};
+}
+
+// One partial for each lane, or for equal nodes: then the tree over partials is the lanes' tree.
+bool is_plain(LaneRange node, std::span<const Partial> partials) {
+  const std::int64_t each = partials[0].lanes.size();
+  return (each & (each - 1)) == 0 &&
+         each * static_cast<std::int64_t>(partials.size()) == node.size() &&
+         std::all_of(partials.begin(), partials.end(),
+                     [&](const Partial& partial) { return partial.lanes.size() == each; });
 }
 
 void add_partials(LaneRange node, std::span<const Partial> partials,

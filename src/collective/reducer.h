@@ -6,9 +6,11 @@
 // which belongs to one thread.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <vector>
@@ -37,12 +39,21 @@ struct ReducePlan {
   LaneEnds ends = {};  // How the ranks share the lanes; empty: equally.
 };
 
-// Floats of a sum: where they lie, and what is still to be added to them: as many, or none.
+// Floats of a sum: arrays that are still to be added, element by element, as Order::kOrdered does
+// (collective/reduce.h); or one, when they are added already. Of two, the second is another rank's.
 struct Piece {
-  std::span<const float> values;
-  std::span<const float> more = {};
+  static constexpr std::size_t kMostParts = 4;
 
-  std::size_t size() const { return values.size(); }
+  Piece(std::initializer_list<const float*> arrays, std::size_t count)
+      : Piece(std::span(arrays.begin(), arrays.size()), 0, count) {}
+  // Floats [begin, begin + count) of the arrays, which are kMostParts at most.
+  Piece(std::span<const float* const> arrays, std::size_t begin, std::size_t count);
+
+  std::span<const float* const> arrays() const { return {parts.data(), part_count}; }
+
+  std::array<const float*, kMostParts> parts = {};
+  std::size_t part_count = 0;
+  std::size_t floats = 0;
 };
 // `to` has as many floats, or more.
 void copy_sum(const Piece& piece, std::span<float> to);
@@ -68,14 +79,18 @@ class Reducer {
   virtual Result<std::span<const float>> sum(Deadline deadline) = 0;
   // For a plan in_pieces, in place of sum(): waits until all can be summed. Then piece() gives
   // floats of the sum from at.begin on, as many as it likes, but some, and not beyond at.end: where
-  // they lie already, in two parts, or added now, into `scratch`, so that who needs them once finds
-  // them in the nearest cache. taken() ends this.
+  // they lie already, or added now, into `scratch`, so that who needs them once finds them in the
+  // nearest cache. Best begun with float first(), so that ranks do not read the same memory at the
+  // same time. taken() ends this.
   virtual Status gather(Deadline deadline);
+  virtual std::size_t first() const { return 0; }
   virtual Piece piece(const Bucket& at, std::span<float> scratch);
   virtual void taken() {}
 
   // Waits until no other rank reads our partials any more.
   virtual Status release(Deadline deadline) = 0;
+  // True when it would not wait.
+  virtual bool is_released() const { return false; }
 
   // sum() and release().
   Result<std::span<const float>> finish(Deadline deadline);
@@ -89,6 +104,10 @@ std::unique_ptr<Reducer> make_local_reducer(ReducePlan plan);
 
 // The part of a bucket that a rank sums for all.
 Bucket slice_of(const Bucket& bucket, int rank, int size);
+
+// Whether adding the partials of a node, in lane order, as Order::kOrdered does is adding them in
+// the lane tree's order.
+bool is_plain(LaneRange node, std::span<const Partial> partials);
 
 // Adds floats [at.begin, at.end) of the partials that make up a node of the tree, in its order,
 // into `to`, which points at at.begin. The partials come in lane order.

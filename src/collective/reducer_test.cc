@@ -50,10 +50,9 @@ std::vector<float> sum_of(Reducer& reducer, std::size_t floats, bool in_pieces) 
   for (const Bucket& part : {Bucket{floats - 7, floats}, Bucket{0, floats - 7}}) {
     for (std::size_t at = part.begin; at < part.end;) {
       const Piece piece = reducer.piece({at, part.end}, scratch);
-      EXPECT_TRUE(piece.size() > 0 && piece.size() <= part.end - at);
-      EXPECT_TRUE(piece.more.empty() || piece.more.size() == piece.size());
+      EXPECT_TRUE(piece.floats > 0 && piece.floats <= part.end - at);
       copy_sum(piece, std::span(result).subspan(at));
-      at += piece.size();
+      at += piece.floats;
     }
   }
   reducer.taken();
@@ -136,7 +135,7 @@ TEST(Reducer, LetsARankFillTheNextStepBeforeOthersHaveReadASmallOne) {
       for (std::size_t at = 0; at < sum.size();) {
         const Piece piece = (*reducer)->piece({at, sum.size()}, sum);
         copy_sum(piece, sum);
-        for (std::size_t i = 0; i < piece.size(); ++i)
+        for (std::size_t i = 0; i < piece.floats; ++i)
           ASSERT_EQ(sum[i], node_sum({0, kLanes}, step, at++));
       }
       (*reducer)->taken();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "collective/pair_reducer.h"
 
 namespace tandem::collective {
 namespace {
@@ -252,6 +253,12 @@ Result<std::span<std::byte>> SharedMemory::allocate(std::size_t bytes, Deadline 
 Result<std::unique_ptr<Reducer>> SharedMemory::make_reducer(ReducePlan plan, Deadline deadline) {
   ShmReducerMemory memory;
   memory.partials = partials_of(ends_of(plan, size()));
+  if (plan.in_pieces && plan.floats <= kSmall && size() == 2 && memory.partials.size() == 2) {
+    const std::size_t stride = (plan.floats + kLine - 1) / kLine * kLine;
+    TANDEM_ASSIGN(std::byte* const both, map_common(2 * stride * sizeof(float), deadline));
+    auto* const first = reinterpret_cast<float*>(both);
+    return make_pair_reducer(control_, std::move(plan), {first, first + stride});
+  }
   memory.targets.push_back({{0, plan.lanes}, nullptr});
   memory.share = share_of(plan, size());
   TANDEM_ASSIGN(auto reducer, make_shared_reducer(std::move(plan), std::move(memory), deadline));

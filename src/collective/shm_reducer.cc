@@ -9,6 +9,8 @@
 namespace tandem::collective {
 namespace {
 
+constexpr std::size_t kLine = 16;  // Floats of a cache line.
+
 // Why one result is enough: a rank writes its slice of a bucket only after every rank has filled
 // the bucket, which a rank does after it has used the result of the step before.
 class SharedSum final : public ShmReducer {
@@ -19,7 +21,8 @@ class SharedSum final : public ShmReducer {
         memory_(std::move(memory)),
         in_pieces_(plan_.in_pieces && memory_.share == Share::kWhole),
         filled_(control_.slot(rank()).ready.value.load()),
-        first_(filled_) {
+        first_(filled_),
+        first_done_(control_.slot(rank()).done.value.load()) {
     for (std::size_t i = 0; i < memory_.partials.size(); ++i) {
       if (memory_.partials[i].worker == rank()) own_.push_back(i);
     }
@@ -54,6 +57,7 @@ class SharedSum final : public ShmReducer {
       sum_bucket(summed_);
     }
     first_ += buckets;
+    first_done_ += buckets;
     summed_ = 0;
     // The others' slices are part of the result.
     if (memory_.share == Share::kSlices) TANDEM_TRY(release(deadline));
@@ -69,22 +73,31 @@ class SharedSum final : public ShmReducer {
 
   Piece piece(const Bucket& at, std::span<float> scratch) override {
     if (!in_pieces_) return Reducer::piece(at, scratch);
-    const std::vector<float*>& sources = memory_.sets[set_];
-    // Two parts of a node are its children.
-    if (sources.size() == 2) {
-      return {{sources[0] + at.begin, sources[0] + at.end},
-              {sources[1] + at.begin, sources[1] + at.end}};
-    }
+    const std::vector<float*>& memory = memory_.sets[set_];
+    const std::span<const float* const> sources(memory.data(), memory.size());
+    // Two parts may be added in any order.
+    if (sources.size() == 2 && rank() == 1)
+      return Piece({sources[1] + at.begin, sources[0] + at.begin}, at.end - at.begin);
+    if (sources.size() <= Piece::kMostParts && is_plain({0, plan_.lanes}, memory_.partials))
+      return Piece(sources, at.begin, at.end - at.begin);
     const std::size_t count = std::min(at.end - at.begin, scratch.size());
-    add_partials(additions_[0].target.node, memory_.partials, {sources.data(), sources.size()},
-                 {at.begin, at.begin + count}, scratch.data());
-    return {scratch.first(count)};
+    add_partials(additions_[0].target.node, memory_.partials, sources, {at.begin, at.begin + count},
+                 scratch.data());
+    return Piece({scratch.data()}, count);
+  }
+
+  // A core that reads what another has written takes it away from there. Were all to begin with the
+  // first float, each would come to floats of its own that another has just taken.
+  std::size_t first() const override {
+    const auto ranks = static_cast<std::size_t>(size());
+    return plan_.floats / ranks / kLine * kLine * static_cast<std::size_t>(rank());
   }
 
   void taken() override {
     if (!in_pieces_) return;
     const auto buckets = static_cast<std::uint32_t>(plan_.buckets.size());
     first_ += buckets;
+    first_done_ += buckets;
     set_ = (set_ + 1) % memory_.sets.size();
     control_.advance(control_.slot(rank()).done, buckets);
   }
@@ -93,7 +106,7 @@ class SharedSum final : public ShmReducer {
     const auto buckets = static_cast<std::uint32_t>(plan_.buckets.size());
     // It does not matter who has read the steps since, which lie in the other sets.
     const auto others = static_cast<std::uint32_t>(memory_.sets.size() - 1);
-    const std::uint32_t last = first_ - others * buckets;
+    const std::uint32_t last = first_done_ - others * buckets;
     for (int peer = 0; peer < size(); ++peer) {
       const Counter& done = control_.slot(peer).done;
       if (ShmControl::reached(done, last)) continue;
@@ -108,7 +121,7 @@ class SharedSum final : public ShmReducer {
   std::size_t complete() const override {
     std::uint32_t least = static_cast<std::uint32_t>(plan_.buckets.size());
     for (int peer = 0; peer < size(); ++peer)
-      least = std::min(least, control_.slot(peer).done.value.load() - first_);
+      least = std::min(least, control_.slot(peer).done.value.load() - first_done_);
     return least;
   }
 
@@ -167,6 +180,7 @@ class SharedSum final : public ShmReducer {
   // Buckets are counted through all steps, as the shared counters are.
   std::uint32_t filled_;      // By this rank.
   std::uint32_t first_;       // The first of this step.
+  std::uint32_t first_done_;  // The same as `done` counts, which not all reducers use.
   std::uint32_t summed_ = 0;  // In this step, by this rank.
 };
 

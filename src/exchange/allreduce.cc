@@ -28,10 +28,12 @@ class AllReduce final : public Exchange {
   std::size_t partials() const override { return reducer_->partials(); }
   std::span<float> partial(std::size_t index) override { return reducer_->partial(index); }
 
-  Status begin(std::int64_t, double lr, Deadline deadline) override {
+  Status begin(std::int64_t, double lr) override {
     lr_ = lr;
-    return reducer_->release(deadline);
+    return {};
   }
+  Status make_room(Deadline deadline) override { return reducer_->release(deadline); }
+  bool has_room() const override { return reducer_->is_released(); }
   Status ready(std::size_t count) override { return reducer_->ready(count); }
   Status gather(Deadline deadline) override { return reducer_->gather(deadline); }
 
@@ -39,8 +41,8 @@ class AllReduce final : public Exchange {
     while (at.begin < at.end) {
       const collective::Piece piece = reducer_->piece(at, scratch_);
       collective::copy_sum(piece, to);
-      to = to.subspan(piece.size());
-      at.begin += piece.size();
+      to = to.subspan(piece.floats);
+      at.begin += piece.floats;
     }
   }
 
@@ -54,9 +56,14 @@ class AllReduce final : public Exchange {
       return result;
     }
     optimizer_.begin(lr_, clipping.scale);
-    for (const optim::Range& range : plan_.trainable) {
-      if (update_range(parameters, range) == optim::Updated::kNotFinite)
-        result.updated = optim::Updated::kNotFinite;
+    const auto first = static_cast<std::int64_t>(reducer_->first());
+    for (const optim::Range& part :
+         {optim::Range{first, static_cast<std::int64_t>(plan_.parameters)},
+          optim::Range{0, first}}) {
+      for (const optim::Range& range : plan_.trainable) {
+        if (update_range(parameters, common(range, part)) == optim::Updated::kNotFinite)
+          result.updated = optim::Updated::kNotFinite;
+      }
     }
     return result;
   }
@@ -66,7 +73,8 @@ class AllReduce final : public Exchange {
  private:
   optim::Clipping clip() {
     // A plan that is not in pieces gives all of them at once.
-    std::span<const float> gradients = reducer_->piece({0, plan_.parameters}, {}).values;
+    std::span<const float> gradients(reducer_->piece({0, plan_.parameters}, {}).parts[0],
+                                     plan_.parameters);
     if (plan_.clip.value > 0) {
       // The sum is everybody's, so it is not changed where it lies.
       std::copy(gradients.begin(), gradients.end(), clipped_.begin());
@@ -76,21 +84,24 @@ class AllReduce final : public Exchange {
     return optim::clip_by_norm(gradients, plan_.clip, plan_.trainable);
   }
 
+  static optim::Range common(const optim::Range& a, const optim::Range& b) {
+    return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+  }
+
+  // An empty range may end before it begins.
   optim::Updated update_range(std::span<float> parameters, const optim::Range& range) {
     optim::Updated result = optim::Updated::kFinite;
+    if (range.begin >= range.end) return result;
     const auto end = static_cast<std::size_t>(range.end);
     for (auto at = static_cast<std::size_t>(range.begin); at < end;) {
-      const collective::Piece piece =
-          clipped_.empty()
-              ? reducer_->piece({at, end}, scratch_)
-              : collective::Piece{std::span<const float>(clipped_).subspan(at, end - at)};
+      const collective::Piece piece = clipped_.empty()
+                                          ? reducer_->piece({at, end}, scratch_)
+                                          : collective::Piece({clipped_.data() + at}, end - at);
       const optim::Range part{static_cast<std::int64_t>(at),
-                              static_cast<std::int64_t>(at + piece.size())};
-      const optim::Updated now =
-          piece.more.empty() ? optimizer_.update(parameters, piece.values, part)
-                             : optimizer_.update(parameters, piece.values, piece.more, part);
-      if (now == optim::Updated::kNotFinite) result = now;
-      at += piece.size();
+                              static_cast<std::int64_t>(at + piece.floats)};
+      if (optimizer_.update(parameters, piece.arrays(), part) == optim::Updated::kNotFinite)
+        result = optim::Updated::kNotFinite;
+      at += piece.floats;
     }
     return result;
   }

@@ -2,11 +2,11 @@
 // (train/stepper.h) and the strategies. The vector that is exchanged holds the gradients of all
 // parameters, then numbers that are only summed: statistics, losses.
 //
-// A step: pull() where there are tables, begin(), partial sums are written and told of by ready(),
-// gather(), then take() and update() in any order, and end(). Where its outcome comes in parts,
-// those that are there may be used before gather() by the next forward. After an error the step
-// must be dropped, and the exchange with it; parameters are then as before the step, once undo()
-// was called where update_part() was. Belongs to one thread.
+// A step: pull() where there are tables, begin(), make_room(), partial sums are written and told of
+// by ready(), gather(), then take() and update() in any order, and end(). Where its outcome comes
+// in parts, those that are there may be used before gather() by the next forward. After an error
+// the step must be dropped, and the exchange with it; parameters are then as before the step, once
+// undo() was called where update_part() was. Belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -62,8 +62,8 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // How many partial sums this worker has, and the memory of each: to be written from begin() until
-  // ready(), and asked for again in each step.
+  // How many partial sums this worker has, and the memory of each: to be written from make_room()
+  // until ready(), and asked for again in each step.
   virtual std::size_t partials() const = 0;
   virtual std::span<float> partial(std::size_t index) = 0;
 
@@ -98,7 +98,11 @@ class Exchange {
   }
 
   // The step after `steps_done` begins.
-  virtual Status begin(std::int64_t steps_done, double lr, Deadline deadline) = 0;
+  virtual Status begin(std::int64_t steps_done, double lr) = 0;
+  // Waits until nobody reads the partial sums of the step before any more.
+  virtual Status make_room(Deadline /*deadline*/) { return {}; }
+  // Whether make_room() would not wait.
+  virtual bool has_room() const { return true; }
   // The next `count` buckets of the step are complete in every partial sum of this worker.
   virtual Status ready(std::size_t count) = 0;
   // Waits until the sums over all lanes are known.

@@ -39,7 +39,7 @@ class Servers final : public Exchange {
     return link_.table_sizes(deadline);
   }
 
-  Status begin(std::int64_t steps_done, double lr, Deadline) override {
+  Status begin(std::int64_t steps_done, double lr) override {
     client_.begin(steps_done, lr);
     early_ = 0;
     return {};

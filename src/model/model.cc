@@ -88,7 +88,8 @@ class PlannedModel final : public Model {
   }
 
  private:
-  LossSums run_lane(const data::Batch& batch, float scale, LaneKey key, const LaneOutput& output) {
+  Result<LossSums> run_lane(const data::Batch& batch, float scale, LaneKey key,
+                            const LaneOutput& output) {
     TANDEM_CHECK(output.gradients.size() == parameters_.size() &&
                  output.statistics.size() == buffers_.size());
     Plan& plan = plan_for(batch.size, Mode::kTrain);
@@ -104,7 +105,7 @@ class PlannedModel final : public Model {
     };
     plan.forward(pass, [&](std::size_t block) { tell(output.needs, block); });
     const LossSums sums = loss_of(loss_, outputs_of(plan), batch, scale, plan.output().gradient);
-    if (output.turns) output.turns();
+    if (output.turns) TANDEM_TRY(output.turns());
     plan.backward(pass, [&](std::size_t block) { tell(output.ready, block); });
     return sums;
   }

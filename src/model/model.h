@@ -52,8 +52,9 @@ struct LaneOutput {
   // Called before forward reads parameters()[begin, end), first block first: they may be filled in
   // then.
   std::function<void(std::int64_t begin, std::int64_t end)> needs = {};
-  // Called when forward is over: nothing was written to gradients and statistics before.
-  std::function<void()> turns = {};
+  // Called when forward is over: nothing was written to gradients and statistics before, nor is it
+  // after an error.
+  std::function<Status()> turns = {};
 };
 
 class Model {

@@ -20,68 +20,121 @@ using kernels::NoPenalty;
 using kernels::Penalty;
 
 // Gradients that a kernel adds as it reads them.
+template <std::size_t kTerms>
 struct Sum {
-  const float* values;
-  const float* more;
+  std::array<const float*, kTerms> terms;
 
-  [[gnu::always_inline]] float operator[](std::size_t i) const { return values[i] + more[i]; }
+  [[gnu::always_inline]] float operator[](std::size_t i) const {
+    if constexpr (kTerms == 2) return terms[0][i] + terms[1][i];
+    if constexpr (kTerms == 3) return (terms[0][i] + terms[1][i]) + terms[2][i];
+    if constexpr (kTerms == 4) return (terms[0][i] + terms[1][i]) + (terms[2][i] + terms[3][i]);
+  }
 };
 
-// Calls a kernel with the plainest loop that will do. `more` may be null.
-template <typename Kernel>
-[[gnu::always_inline]] inline bool run(const float* values, const float* more,
-                                       const Penalty& penalty, Kernel kernel) {
-  const bool plain = penalty.is_none();
-  if (more != nullptr) {
-    const Sum sum = {values, more};
-    return plain ? kernel(sum, NoPenalty()) : kernel(sum, penalty);
+// Asks for floats [begin, end) of the terms that other cores have written: of two, the second.
+template <std::size_t kTerms>
+[[gnu::always_inline]] inline void ask_for(const float* const* terms, std::size_t begin,
+                                           std::size_t end) {
+  constexpr std::size_t kLine = 16;
+  for (std::size_t at = begin; at < end; at += kLine) {
+    for (std::size_t i = kTerms == 2 ? 1 : 0; i < kTerms; ++i) __builtin_prefetch(terms[i] + at);
   }
-  return plain ? kernel(values, NoPenalty()) : kernel(values, penalty);
 }
 
-TANDEM_SIMD bool sgd_kernel(float* weights, const float* values, const float* more,
-                            std::size_t count, Penalty penalties, float lr) {
-  return run(values, more, penalties, [=](auto gradients, auto penalty) {
-    return kernels::sgd(weights, gradients, count, penalty, lr);
-  });
+// A core does not look as far ahead by itself as another core's cache is away, and what it is asked
+// for at once beyond some 64 lines it forgets. So terms are worked on in small blocks, and asked
+// for some blocks before.
+template <std::size_t kTerms, typename Penalties, typename Kernel>
+[[gnu::always_inline]] inline bool run_blocks(const float* const* terms, std::size_t count,
+                                              const Penalties& penalty, Kernel kernel) {
+  constexpr std::size_t kBlock = 128, kAhead = 1024 / (kTerms - 1) / kBlock * kBlock;
+  ask_for<kTerms>(terms, 0, std::min(kAhead, count));
+  bool found = false;
+  for (std::size_t at = 0; at < count; at += kBlock) {
+    ask_for<kTerms>(terms, std::min(at + kAhead, count), std::min(at + kAhead + kBlock, count));
+    Sum<kTerms> sum;
+    for (std::size_t i = 0; i < kTerms; ++i) sum.terms[i] = terms[i] + at;
+    found |= kernel(sum, at, std::min(kBlock, count - at), penalty);
+  }
+  return found;
+}
+
+template <typename Penalties, typename Kernel>
+[[gnu::always_inline]] inline bool run_terms(std::span<const float* const> terms, std::size_t count,
+                                             const Penalties& penalty, Kernel kernel) {
+  switch (terms.size()) {
+    case 2:
+      return run_blocks<2>(terms.data(), count, penalty, kernel);
+    case 3:
+      return run_blocks<3>(terms.data(), count, penalty, kernel);
+    case 4:
+      return run_blocks<4>(terms.data(), count, penalty, kernel);
+    default:
+      return kernel(terms[0], std::size_t{0}, count, penalty);
+  }
+}
+
+// Calls a kernel with the plainest loop that will do: with gradients, the first index and number of
+// those that they belong to, and the penalty.
+template <typename Kernel>
+[[gnu::always_inline]] inline bool run(std::span<const float* const> terms, std::size_t count,
+                                       const Penalty& penalty, Kernel kernel) {
+  return penalty.is_none() ? run_terms(terms, count, NoPenalty(), kernel)
+                           : run_terms(terms, count, penalty, kernel);
+}
+
+TANDEM_SIMD bool sgd_kernel(float* weights, std::span<const float* const> terms, std::size_t count,
+                            Penalty penalties, float lr) {
+  return run(terms, count, penalties,
+             [=](auto gradients, std::size_t at, std::size_t size, auto penalty) {
+               return kernels::sgd(weights + at, gradients, size, penalty, lr);
+             });
 }
 
 TANDEM_SIMD bool sgd_from_kernel(const float* old, float* weights, const float* values,
                                  std::size_t count, Penalty penalties, float lr) {
-  return run(values, nullptr, penalties, [=](auto gradients, auto penalty) {
-    return kernels::sgd_from(old, weights, gradients, count, penalty, lr);
-  });
+  return run(std::span(&values, 1), count, penalties,
+             [=](auto gradients, std::size_t at, std::size_t size, auto penalty) {
+               return kernels::sgd_from(old + at, weights + at, gradients, size, penalty, lr);
+             });
 }
 
-TANDEM_SIMD bool momentum_kernel(float* weights, const float* values, const float* more,
+TANDEM_SIMD bool momentum_kernel(float* weights, std::span<const float* const> terms,
                                  float* momenta, std::size_t count, Penalty penalties, float lr,
                                  float momentum) {
-  return run(values, more, penalties, [=](auto gradients, auto penalty) {
-    return kernels::sgd_momentum(weights, gradients, momenta, count, penalty, lr, momentum);
-  });
+  return run(terms, count, penalties,
+             [=](auto gradients, std::size_t at, std::size_t size, auto penalty) {
+               return kernels::sgd_momentum(weights + at, gradients, momenta + at, size, penalty,
+                                            lr, momentum);
+             });
 }
 
-TANDEM_SIMD bool nesterov_kernel(float* weights, const float* values, const float* more,
+TANDEM_SIMD bool nesterov_kernel(float* weights, std::span<const float* const> terms,
                                  float* momenta, std::size_t count, Penalty penalties, float lr,
                                  float momentum) {
-  return run(values, more, penalties, [=](auto gradients, auto penalty) {
-    return kernels::sgd_nesterov(weights, gradients, momenta, count, penalty, lr, momentum);
-  });
+  return run(terms, count, penalties,
+             [=](auto gradients, std::size_t at, std::size_t size, auto penalty) {
+               return kernels::sgd_nesterov(weights + at, gradients, momenta + at, size, penalty,
+                                            lr, momentum);
+             });
 }
 
-TANDEM_SIMD bool adam_kernel(float* weights, const float* values, const float* more,
-                             float* averages, float* squares, std::size_t count, Penalty penalties,
+TANDEM_SIMD bool adam_kernel(float* weights, std::span<const float* const> terms, float* averages,
+                             float* squares, std::size_t count, Penalty penalties,
                              AdamFactors factors) {
-  return run(values, more, penalties, [=](auto gradients, auto penalty) {
-    return kernels::adam(weights, gradients, averages, squares, count, penalty, factors);
-  });
+  return run(terms, count, penalties,
+             [=](auto gradients, std::size_t at, std::size_t size, auto penalty) {
+               return kernels::adam(weights + at, gradients, averages + at, squares + at, size,
+                                    penalty, factors);
+             });
 }
 
-TANDEM_SIMD bool adagrad_kernel(float* weights, const float* values, const float* more, float* sums,
+TANDEM_SIMD bool adagrad_kernel(float* weights, std::span<const float* const> terms, float* sums,
                                 std::size_t count, Penalty penalties, float lr, float epsilon) {
-  return run(values, more, penalties, [=](auto gradients, auto penalty) {
-    return kernels::adagrad(weights, gradients, sums, count, penalty, lr, epsilon);
-  });
+  return run(
+      terms, count, penalties, [=](auto gradients, std::size_t at, std::size_t size, auto penalty) {
+        return kernels::adagrad(weights + at, gradients, sums + at, size, penalty, lr, epsilon);
+      });
 }
 
 std::size_t length(Range range) {
@@ -106,16 +159,15 @@ class Sgd final : public Optimizer {
     lr_ = static_cast<float>(lr);
   }
 
-  bool apply(float* parameters, const Slopes& slopes, Range range) override {
+  bool apply(float* parameters, Terms slopes, Range range) override {
     float* weights = parameters + range.begin;
     if (config_.momentum == 0) {
-      return sgd_kernel(weights, slopes.values, slopes.more, length(range), penalty_, lr_);
+      return sgd_kernel(weights, slopes, length(range), penalty_, lr_);
     }
     float* momenta = momenta_.data() + range.begin;
     const auto momentum = static_cast<float>(config_.momentum);
     const auto kernel = config_.nesterov ? nesterov_kernel : momentum_kernel;
-    return kernel(weights, slopes.values, slopes.more, momenta, length(range), penalty_, lr_,
-                  momentum);
+    return kernel(weights, slopes, momenta, length(range), penalty_, lr_, momentum);
   }
 
   bool apply_from(const float* old, float* parameters, const float* slopes, Range range) override {
@@ -151,10 +203,9 @@ class Adam final : public Optimizer {
     factors_ = make_adam_factors(config_, lr, steps);
   }
 
-  bool apply(float* parameters, const Slopes& slopes, Range range) override {
-    return adam_kernel(parameters + range.begin, slopes.values, slopes.more,
-                       averages_.data() + range.begin, squares_.data() + range.begin, length(range),
-                       penalty_, factors_);
+  bool apply(float* parameters, Terms slopes, Range range) override {
+    return adam_kernel(parameters + range.begin, slopes, averages_.data() + range.begin,
+                       squares_.data() + range.begin, length(range), penalty_, factors_);
   }
 
   const OptimizerConfig config_;
@@ -179,10 +230,9 @@ class Adagrad final : public Optimizer {
     lr_ = static_cast<float>(lr);
   }
 
-  bool apply(float* parameters, const Slopes& slopes, Range range) override {
-    return adagrad_kernel(parameters + range.begin, slopes.values, slopes.more,
-                          sums_.data() + range.begin, length(range), penalty_, lr_,
-                          static_cast<float>(config_.epsilon));
+  bool apply(float* parameters, Terms slopes, Range range) override {
+    return adagrad_kernel(parameters + range.begin, slopes, sums_.data() + range.begin,
+                          length(range), penalty_, lr_, static_cast<float>(config_.epsilon));
   }
 
   const OptimizerConfig config_;
@@ -267,19 +317,16 @@ void Optimizer::begin(double lr, double gradient_scale) {
 
 Updated Optimizer::update(std::span<float> parameters, std::span<const float> gradients,
                           Range part) {
-  TANDEM_CHECK(std::ssize(parameters) == size_ && std::size(gradients) == length(part));
-  TANDEM_CHECK(0 <= part.begin && part.begin <= part.end && part.end <= size_);
-  return apply(parameters.data(), {gradients.data(), nullptr}, part) ? Updated::kNotFinite
-                                                                     : Updated::kFinite;
+  TANDEM_CHECK(std::size(gradients) == length(part));
+  const float* const values = gradients.data();
+  return update(parameters, std::span(&values, 1), part);
 }
 
-Updated Optimizer::update(std::span<float> parameters, std::span<const float> gradients,
-                          std::span<const float> more, Range part) {
-  TANDEM_CHECK(std::ssize(parameters) == size_ && std::size(gradients) == length(part));
-  TANDEM_CHECK(std::size(more) == length(part));
+Updated Optimizer::update(std::span<float> parameters, std::span<const float* const> terms,
+                          Range part) {
+  TANDEM_CHECK(std::ssize(parameters) == size_ && !terms.empty() && terms.size() <= kMostTerms);
   TANDEM_CHECK(0 <= part.begin && part.begin <= part.end && part.end <= size_);
-  return apply(parameters.data(), {gradients.data(), more.data()}, part) ? Updated::kNotFinite
-                                                                         : Updated::kFinite;
+  return apply(parameters.data(), terms, part) ? Updated::kNotFinite : Updated::kFinite;
 }
 
 Updated Optimizer::update_from(std::span<const float> old, std::span<float> parameters,
@@ -298,7 +345,8 @@ bool Optimizer::apply_from(const float* old, float* parameters, const float* slo
   for (Range part = range; part.begin < range.end; part.begin = part.end) {
     part.end = std::min(range.end, part.begin + kPart);
     std::copy_n(old + part.begin, length(part), parameters + part.begin);
-    found |= apply(parameters, {slopes + (part.begin - range.begin), nullptr}, part);
+    const float* const values = slopes + (part.begin - range.begin);
+    found |= apply(parameters, std::span(&values, 1), part);
   }
   return found;
 }

@@ -8,6 +8,8 @@
 // and update_from() of parts that do not overlap may run side by side.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -52,9 +54,11 @@ class Optimizer {
   // change; `gradients` are those of the part alone.
   void begin(double lr, double gradient_scale = 1);
   Updated update(std::span<float> parameters, std::span<const float> gradients, Range part);
-  // The same when the gradients are the sums of two arrays, which are added as they are read.
-  Updated update(std::span<float> parameters, std::span<const float> gradients,
-                 std::span<const float> more, Range part);
+  // The same when the gradients are the sums of up to kMostTerms arrays, which are added as they
+  // are read: a + b, (a + b) + c, (a + b) + (c + d). They may lie in other cores' caches, of two
+  // the second: what comes next is asked for. All have as many floats as the part.
+  static constexpr std::size_t kMostTerms = 4;
+  Updated update(std::span<float> parameters, std::span<const float* const> terms, Range part);
 
   // The same when the part's parameters were in another vector before: reads them there and writes
   // them here. The optimizer's state is updated in place. REQUIRES: the vectors do not overlap.
@@ -73,11 +77,8 @@ class Optimizer {
  protected:
   explicit Optimizer(std::int64_t size) : size_(size) {}
 
-  // A range's gradients, and what is added to them; null: nothing.
-  struct Slopes {
-    const float* values;
-    const float* more;
-  };
+  // A range's gradients: the sum of these arrays.
+  using Terms = std::span<const float* const>;
 
   // Copies what it then applies to.
   virtual bool apply_from(const float* old, float* parameters, const float* slopes, Range range);
@@ -87,7 +88,7 @@ class Optimizer {
   virtual void begin_step(double lr, double gradient_scale, std::int64_t steps) = 0;
   // Returns whether a parameter is no longer finite. REQUIRES: begin_step() was called; the range
   // is checked.
-  virtual bool apply(float* parameters, const Slopes& slopes, Range range) = 0;
+  virtual bool apply(float* parameters, Terms slopes, Range range) = 0;
 
   const std::int64_t size_;
   std::int64_t steps_ = 0;

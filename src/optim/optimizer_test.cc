@@ -225,27 +225,36 @@ TEST(Optimizer, GivesTheSameBitsFromOneVectorToAnother) {
 }
 
 TEST(Optimizer, GivesTheSameBitsWhenItAddsTheGradientsItself) {
-  constexpr std::size_t kSize = 1003;
+  constexpr std::size_t kSize = 4001;
   for (const OptimizerConfig& config : all_kinds()) {
-    auto given = make(config, kSize), adding = make(config, kSize);
-    std::vector<float> expected = random_floats(kSize, 0), found = expected;
-    for (std::uint64_t step = 0; step < 3; ++step) {
-      const std::vector<float> one = random_floats(kSize, 2 * step + 1),
-                               other = random_floats(kSize, 2 * step + 2);
-      std::vector<float> sum(kSize);
-      for (std::size_t i = 0; i < kSize; ++i) sum[i] = one[i] + other[i];
-      given->begin(config.lr);
-      adding->begin(config.lr);
-      for (const Range part : {Range{0, 17}, Range{17, 1003}}) {
-        const auto of = [&](const std::vector<float>& values) {
-          return std::span(values).subspan(static_cast<std::size_t>(part.begin),
-                                           static_cast<std::size_t>(part.end - part.begin));
-        };
-        EXPECT_EQ(given->update(expected, of(sum), part), Updated::kFinite);
-        EXPECT_EQ(adding->update(found, of(one), of(other), part), Updated::kFinite);
+    for (std::size_t terms = 1; terms <= Optimizer::kMostTerms; ++terms) {
+      auto given = make(config, kSize), adding = make(config, kSize);
+      std::vector<float> expected = random_floats(kSize, 0), found = expected;
+      for (std::uint64_t step = 0; step < 3; ++step) {
+        std::vector<std::vector<float>> gradients;
+        for (std::size_t i = 0; i < terms; ++i)
+          gradients.push_back(random_floats(kSize, 4 * step + i + 1));
+        std::vector<float> sum = gradients[0];
+        for (std::size_t i = 0; i < kSize; ++i) {
+          if (terms > 1) sum[i] += gradients[1][i];
+          if (terms == 3) sum[i] += gradients[2][i];
+          if (terms == 4) sum[i] += gradients[2][i] + gradients[3][i];
+        }
+        given->begin(config.lr);
+        adding->begin(config.lr);
+        for (const Range part : {Range{0, 17}, Range{17, 4001}}) {
+          std::vector<const float*> places;
+          for (const std::vector<float>& each : gradients)
+            places.push_back(&each[static_cast<std::size_t>(part.begin)]);
+          const auto of_sum =
+              std::span(sum).subspan(static_cast<std::size_t>(part.begin),
+                                     static_cast<std::size_t>(part.end - part.begin));
+          EXPECT_EQ(given->update(expected, of_sum, part), Updated::kFinite);
+          EXPECT_EQ(adding->update(found, places, part), Updated::kFinite);
+        }
       }
+      EXPECT_EQ(found, expected) << terms;
     }
-    EXPECT_EQ(found, expected);
   }
 }
 

@@ -111,6 +111,7 @@ Status Stepper::join(collective::Group& group, Meeting meeting) {
 }
 
 void Stepper::reset() {
+  has_room_ = false;
   tree_ = 0;
   final_from_ = parameters_;
   told_ = 0;
@@ -177,7 +178,7 @@ Status Stepper::begin_step(std::int64_t step, double lr) {
     window_.rows();
     model_.parameters_changed();
   }
-  TANDEM_TRY(exchange_->begin(step, lr, collective::deadline_after(patience_)));
+  TANDEM_TRY(exchange_->begin(step, lr));
   for (std::size_t i = 0; i < trees_.size(); ++i) trees_[i].move_to(exchange_->partial(i));
   return {};
 }
@@ -204,6 +205,7 @@ Status Stepper::run_lane(const data::Batch& batch, std::int64_t lane, std::int64
   model::LossSums sums;
   if (batch.size == 0) {
     settle_pending();
+    TANDEM_TRY(make_room());
     waited_ = {};  // No lane of this worker took part in it.
     std::fill(memory.begin(), memory.end(), 0.0F);
     if (last) part_ready(0, parameters_);
@@ -231,8 +233,11 @@ Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t 
     output.needs = [this](std::int64_t, std::int64_t end) {
       pending_needed(static_cast<std::size_t>(end));
     };
-    output.turns = [this] { settle_pending(); };
   }
+  output.turns = [this] {
+    settle_pending();
+    return make_room();
+  };
   if (trees_[tree_].is_last()) {
     output.ready = [this](std::int64_t begin, std::int64_t end) {
       part_ready(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
@@ -245,6 +250,14 @@ Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t 
   computed_ += std::chrono::steady_clock::now() - begin - std::exchange(waited_, {});
   ++computed_lanes_;
   return sums;
+}
+
+Status Stepper::make_room() {
+  if (std::exchange(has_room_, true) || exchange_->has_room()) return {};
+  const auto begin = std::chrono::steady_clock::now();
+  TANDEM_TRY(exchange_->make_room(collective::deadline_after(patience_)));
+  waited_ += std::chrono::steady_clock::now() - begin;
+  return {};
 }
 
 float Stepper::scale_of(std::int64_t samples, std::int64_t step_samples) {

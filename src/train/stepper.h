@@ -151,6 +151,8 @@ class Stepper {
   Result<model::LossSums> compute(const data::Batch& batch, std::int64_t lane,
                                   std::int64_t step_samples, std::span<float> memory);
   float scale_of(std::int64_t samples, std::int64_t step_samples);
+  // Waits, in a step's first lane, until its partial sums may be written.
+  Status make_room();
   void part_ready(std::size_t begin, std::size_t end);
   void tail_ready(std::int64_t lane, const model::LossSums& sums, std::span<float> memory);
   StepOutcome read_tail();
@@ -203,6 +205,7 @@ class Stepper {
   std::int64_t step_ = 0;
   double lr_ = 0;
   float statistics_scale_ = 1;  // As SummedStep's.
+  bool has_room_ = false;       // For partial sums.
   std::size_t tree_ = 0;        // Where the current lane belongs.
   std::size_t final_from_ = 0;  // Gradients from here on are complete.
   std::size_t told_ = 0;        // Buckets that the exchange was told of.

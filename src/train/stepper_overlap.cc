@@ -40,7 +40,7 @@ void Stepper::settle_pending() {
   if (outcome.ok()) {
     pending_.reset();
     settled_ = std::move(outcome).value();
-    told_status_ = exchange_->begin(step_, lr_, collective::deadline_after(patience_));
+    told_status_ = exchange_->begin(step_, lr_);
   } else {
     told_status_ = std::move(outcome).error();
   }

@@ -186,7 +186,7 @@ class EarlyParts : public ::testing::Test {
 
   // All gradients of a step are 1 and known to the servers, but not what stands behind them.
   void push_gradients() {
-    ASSERT_TRUE(exchange_->begin(0, 0.5, deadline()).ok());
+    ASSERT_TRUE(exchange_->begin(0, 0.5).ok());
     std::ranges::fill(exchange_->partial(0), 1.0F);
     ASSERT_TRUE(exchange_->ready(buckets_ - 1).ok());
     ASSERT_TRUE(exchange_->update_part(kEarly, weights_, deadline()).ok());
