@@ -75,9 +75,11 @@ class SharedSum final : public ShmReducer {
     if (!in_pieces_) return Reducer::piece(at, scratch);
     const std::vector<float*>& memory = memory_.sets[set_];
     const std::span<const float* const> sources(memory.data(), memory.size());
-    // Two parts may be added in any order.
-    if (sources.size() == 2 && rank() == 1)
-      return Piece({sources[1] + at.begin, sources[0] + at.begin}, at.end - at.begin);
+    // Two parts of a node are its children, which may be added in any order.
+    if (sources.size() == 2) {
+      const std::size_t own = own_[0];
+      return Piece({sources[own] + at.begin, sources[1 - own] + at.begin}, at.end - at.begin);
+    }
     if (sources.size() <= Piece::kMostParts && is_plain({0, plan_.lanes}, memory_.partials))
       return Piece(sources, at.begin, at.end - at.begin);
     const std::size_t count = std::min(at.end - at.begin, scratch.size());
