@@ -3,11 +3,21 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <memory>
 
 #include "base/check.h"
 
 namespace tandem::collective {
 namespace {
+
+constexpr std::size_t kLine = 16;  // Floats of a cache line.
+
+// Where the first whole cache line begins: products write whole registers.
+float* aligned(std::vector<float>& memory) {
+  void* begin = memory.data();
+  std::size_t bytes = memory.size() * sizeof(float);
+  return static_cast<float*>(std::align(kLine * sizeof(float), sizeof(float), begin, bytes));
+}
 
 class PairSum final : public Reducer {
  public:
@@ -15,7 +25,8 @@ class PairSum final : public Reducer {
       : control_(control),
         plan_(std::move(plan)),
         places_(places),
-        own_(plan_.floats),
+        memory_(plan_.floats + kLine),
+        own_(aligned(memory_), plan_.floats),
         first_(own_slot().ready.value.load()) {}
 
   std::size_t partials() const override { return 1; }
@@ -70,7 +81,8 @@ class PairSum final : public Reducer {
   ShmControl& control_;
   const ReducePlan plan_;
   const std::array<float*, 2> places_;
-  std::vector<float> own_;  // The partial sum.
+  std::vector<float> memory_;
+  std::span<float> own_;  // Our partial sum, which lies there.
   std::size_t own_place_ = static_cast<std::size_t>(control_.membership().rank);
 
   // Buckets are counted through all steps, as the shared counters are.

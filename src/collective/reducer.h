@@ -89,7 +89,7 @@ class Reducer {
 
   // Waits until no other rank reads our partials any more.
   virtual Status release(Deadline deadline) = 0;
-  // True when it would not wait.
+  // True: release() would not wait. False: it may.
   virtual bool is_released() const { return false; }
 
   // sum() and release().

@@ -152,6 +152,22 @@ TEST(Reducer, LetsARankFillTheNextStepBeforeOthersHaveReadASmallOne) {
   for (const int ranks : {2, 3}) check_filling_ahead(ranks);
 }
 
+// Not all of them count in the same words.
+TEST(Reducer, ComesAfterOthersOfItsGroup) {
+  constexpr std::int64_t kLanes = 4;
+  for (const int workers : {2, 3, 4}) {
+    run_shm_ranks(workers, [](Group& group) {
+      for (const bool in_pieces : {true, false, true}) {
+        for (const std::size_t floats : {kSizes[0], kSizes[1], kSizes[0]}) {
+          auto reducer = group.make_reducer(plan_of(kLanes, floats, in_pieces), soon());
+          ASSERT_TRUE(reducer.ok()) << reducer.error().message();
+          check_steps(**reducer, kLanes, floats, group, in_pieces);
+        }
+      }
+    });
+  }
+}
+
 TEST(Reducer, GivesTheSameBitsByMessages) {
   for (const std::int64_t lanes : {3, 4, 6}) {
     const auto arena = std::make_shared<const Arena>(Arena::create().value());

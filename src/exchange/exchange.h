@@ -101,7 +101,7 @@ class Exchange {
   virtual Status begin(std::int64_t steps_done, double lr) = 0;
   // Waits until nobody reads the partial sums of the step before any more.
   virtual Status make_room(Deadline /*deadline*/) { return {}; }
-  // Whether make_room() would not wait.
+  // True: make_room() would not wait. False: it may.
   virtual bool has_room() const { return true; }
   // The next `count` buckets of the step are complete in every partial sum of this worker.
   virtual Status ready(std::size_t count) = 0;

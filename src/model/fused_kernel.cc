@@ -9,6 +9,7 @@ namespace {
 // Sixteen numbers in as many registers as they take, so that sums have one order on every set.
 constexpr int kLanes = 16, kParts = kLanes / kVectorFloats;
 using Whole [[gnu::vector_size(sizeof(Vector))]] = int;
+using Bits [[gnu::vector_size(sizeof(Vector))]] = unsigned;
 
 struct Lanes {
   Vector part[kParts];
@@ -83,11 +84,11 @@ template <typename Combine>
   return fold(of, [](__m128 a, __m128 b) { return _mm_max_ps(a, b); });
 }
 
-// Of numbers that are not positive: error below 2 units in the last place down to -87, and
-// exp(-87) below. NaN stays.
+// Of numbers that are not positive: error below 2 units in the last place down to -87, and 0 below,
+// since numbers that are smaller still are slow. NaN stays; of positive numbers it is any number.
 [[gnu::always_inline]] inline Lanes exp_of_negative(const Lanes& x) {
   const Lanes round = all(12582912.0F);  // 1.5 * 2^23 leaves a whole number in the low bits.
-  const Lanes bounded = larger(all(-87.0F), x);
+  const Lanes least = all(-87.0F), bounded = larger(least, x);
   const Lanes shifted = fused(bounded, all(1.44269504088896341F), round);
   const Lanes whole = shifted - round;
   const Lanes rest = fused(whole, all(2.12194440e-4F), fused(whole, all(-0.693359375F), bounded));
@@ -99,10 +100,10 @@ template <typename Combine>
   p = fused(p, rest, all(5.0000001201e-1F));
   p = fused(p, rest, all(1.0F));
   p = fused(p, rest, all(1.0F));
-  // Times 2^whole: the whole number is added to the exponent.
   return each([&](int i) {
-    const auto bits = [](Vector of) { return reinterpret_cast<Whole>(of); };
-    return reinterpret_cast<Vector>(bits(p.part[i]) + (bits(shifted.part[i]) << 23));
+    const Bits exponent = (reinterpret_cast<Bits>(shifted.part[i]) + 127) << 23;
+    const Vector power = p.part[i] * reinterpret_cast<Vector>(exponent);
+    return x.part[i] < least.part[i] ? Vector{} : power;
   });
 }
 
@@ -267,7 +268,7 @@ void gelu_of_biased(float* x, const float* bias, float* y, std::int64_t rows,
 
 constexpr float kNormEpsilon = 1e-5F;
 
-// Rows of up to eight blocks stay in registers between passes.
+// Rows of exactly eight blocks, gpt's, are known to the compiler.
 template <typename Work>
 [[gnu::always_inline]] inline void with_norm_blocks(std::int64_t columns, Work work) {
   if (columns == 8 * kLanes) return work(Short<8>{kLanes});

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -238,15 +240,37 @@ TEST(FusedKernel, HasTheSameBitsWithEveryFusedSet) {
 TEST(FusedKernel, ShowsThatANumberIsNone) {
   for (const NamedKernel& each : kernels_of_this_machine()) {
     SCOPED_TRACE(each.name);
-    for (std::size_t place : {0, 5, 20, 39}) {
-      std::vector<float> row = spread_out(40, -1, 1);
-      row[place] = std::numeric_limits<float>::quiet_NaN();
-      std::vector<float> y(row.size());
-      each.kernel->gelu(row.data(), y.data(), row.size());
-      EXPECT_TRUE(std::isnan(y[place]));
-      const float sum = each.kernel->softmax_row(row.data(), 40, 40, 1);
-      EXPECT_TRUE(std::isnan(sum)) << place;
+    for (const std::uint32_t bits : {0x7fc00000U, 0xffc00000U, 0x7fc00001U, 0xffffffffU}) {
+      for (std::size_t place : {0, 5, 20, 39}) {
+        std::vector<float> row = spread_out(40, -1, 1);
+        row[place] = std::bit_cast<float>(bits);
+        std::vector<float> y(row.size());
+        each.kernel->gelu(row.data(), y.data(), row.size());
+        EXPECT_TRUE(std::isnan(y[place])) << bits;
+        const float sum = each.kernel->softmax_row(row.data(), 40, 40, 1);
+        EXPECT_TRUE(std::isnan(sum) && std::isnan(row[place])) << bits << " at " << place;
+      }
     }
+  }
+}
+
+TEST(FusedKernel, DoesNotMindWhatIsBehindARow) {
+  for (const NamedKernel& each : kernels_of_this_machine()) {
+    SCOPED_TRACE(each.name);
+    std::vector<float> row(64);
+    std::fill(row.begin() + 20, row.end(), 1000.0F);
+    EXPECT_EQ(each.kernel->softmax_row(row.data(), 20, 64, 1), 20);
+    for (std::size_t i = 0; i < row.size(); ++i) EXPECT_EQ(row[i], i < 20 ? 0.05F : 0.0F) << i;
+  }
+}
+
+TEST(FusedKernel, MakesNothingOfWhatIsFarBelow) {
+  for (const NamedKernel& each : kernels_of_this_machine()) {
+    SCOPED_TRACE(each.name);
+    std::vector<float> row = {0, 0, -86, -88, -1000, -std::numeric_limits<float>::infinity()};
+    each.kernel->softmax_row(row.data(), 6, 6, 1);
+    EXPECT_GT(row[2], 0);
+    for (std::size_t i = 3; i < row.size(); ++i) EXPECT_EQ(row[i], 0) << i;
   }
 }
 

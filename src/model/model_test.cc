@@ -273,6 +273,24 @@ TEST(Model, SaysWhichGradientsAreReadyLastBlockFirst) {
   EXPECT_EQ(next, 0);
 }
 
+TEST(Model, WritesNothingAfterAnErrorBetweenForwardAndBackward) {
+  for (const auto& model :
+       {make({.kind = "cnn"}, {.input_shape = {1, 8, 8}, .outputs = 5}),
+        make(layers({{.kind = LayerKind::kBatchNorm}, {.kind = LayerKind::kFlatten}, kLast}),
+             kImages)}) {
+    const data::Batch batch = random_batch(model->blueprint().interface, 4, 5);
+    std::vector<float> gradients(model->parameters().size(), 7),
+        statistics(model->buffers().size(), 7);
+    LaneOutput output{gradients, statistics, {}};
+    output.turns = [] { return Status(Error(Code::kPeerLost, "worker 1 is gone")); };
+    const auto sums = model->forward_backward(batch, 0.25F, {}, output);
+    ASSERT_FALSE(sums.ok());
+    EXPECT_EQ(sums.error().code(), Code::kPeerLost);
+    EXPECT_EQ(std::count(gradients.begin(), gradients.end(), 7), std::ssize(gradients));
+    EXPECT_EQ(std::count(statistics.begin(), statistics.end(), 7), std::ssize(statistics));
+  }
+}
+
 TEST(Model, PredictsProbabilities) {
   const auto model = make({.kind = "mlp", .hidden = {8}}, kRows);
   const auto rows = model->predict(random_batch(kRows, 4, 5));

@@ -1,16 +1,17 @@
 // The widest register of the instruction set that the including source is compiled for, and what
 // kernels need of it. For sources that CMakeLists.txt compiles once for each set: everything lies
-// in the set's own namespace, and none of it may be an inline function of another header, since the
-// linker could pick the copy that an older processor cannot run.
+// in the set's own namespace, which the build names whatever the compiler's usual set is, and none
+// of it may be an inline function of another header, since the linker could pick the copy that an
+// older processor cannot run.
 #pragma once
 
 #include <immintrin.h>
 
 namespace tandem::model {
 
-#if defined(__AVX512F__)
+#if defined(TANDEM_AVX512)
 #define TANDEM_ISA avx512
-#elif defined(__AVX2__)
+#elif defined(TANDEM_AVX2)
 #define TANDEM_ISA avx2
 #else
 #define TANDEM_ISA plain
@@ -19,7 +20,7 @@ namespace tandem::model {
 namespace TANDEM_ISA {
 namespace {
 
-#if defined(__AVX512F__)
+#if defined(TANDEM_AVX512)
 using Vector = __m512;
 constexpr int kVectorFloats = 16;
 [[maybe_unused]] Vector zero() {
@@ -40,7 +41,7 @@ constexpr int kVectorFloats = 16;
 [[maybe_unused]] void store(float* to, Vector value) {
   _mm512_storeu_ps(to, value);
 }
-#elif defined(__AVX2__)
+#elif defined(TANDEM_AVX2)
 using Vector = __m256;
 constexpr int kVectorFloats = 8;
 [[maybe_unused]] Vector zero() {

@@ -6,7 +6,7 @@
 namespace tandem::model::TANDEM_ISA {
 namespace {
 
-#ifdef __AVX512F__
+#ifdef TANDEM_AVX512
 constexpr int kTileRows = 12;
 #else
 constexpr int kTileRows = 6;

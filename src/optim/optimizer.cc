@@ -31,7 +31,7 @@ struct Sum {
   }
 };
 
-// Asks for floats [begin, end) of the terms that other cores have written: of two, the second.
+// Asks for floats [begin, end) of the terms that other cores may have written: of two, the second.
 template <std::size_t kTerms>
 [[gnu::always_inline]] inline void ask_for(const float* const* terms, std::size_t begin,
                                            std::size_t end) {

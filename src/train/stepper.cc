@@ -236,7 +236,7 @@ Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t 
   }
   output.turns = [this] {
     settle_pending();
-    return make_room();
+    return told_status_.ok() ? make_room() : told_status_;
   };
   if (trees_[tree_].is_last()) {
     output.ready = [this](std::int64_t begin, std::int64_t end) {
@@ -253,10 +253,13 @@ Result<model::LossSums> Stepper::compute(const data::Batch& batch, std::int64_t 
 }
 
 Status Stepper::make_room() {
-  if (std::exchange(has_room_, true) || exchange_->has_room()) return {};
-  const auto begin = std::chrono::steady_clock::now();
-  TANDEM_TRY(exchange_->make_room(collective::deadline_after(patience_)));
-  waited_ += std::chrono::steady_clock::now() - begin;
+  if (has_room_) return {};
+  if (!exchange_->has_room()) {
+    const auto begin = std::chrono::steady_clock::now();
+    TANDEM_TRY(exchange_->make_room(collective::deadline_after(patience_)));
+    waited_ += std::chrono::steady_clock::now() - begin;
+  }
+  has_room_ = true;
   return {};
 }
 
