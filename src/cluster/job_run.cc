@@ -28,7 +28,10 @@ void JobRun::message(int worker, const wire::WorkerMessage& message) {
   if (message.has_placed() && message.placed().generation() >= rolled_back_) rolled_back_ = 0;
   if (message.has_progress() && rolled_back_ > 0) return;
   recorder_.message(index(worker), message);
-  if (index(worker) == recorder_.speaker()) view_.message(message);
+  // All say the same when they have started, and the one that speaks may have died before.
+  if (message.has_started() ? !std::exchange(has_started_, true)
+                            : index(worker) == recorder_.speaker())
+    view_.message(message);
 }
 
 void JobRun::line(int worker, Stream stream, std::string_view text) {

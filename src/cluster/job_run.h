@@ -74,6 +74,7 @@ class JobRun {
   RunView& view_;
   std::map<int, WorkerEnd> ends_;
   std::uint64_t generation_ = 0;   // The last one that a place was made for.
+  bool has_started_ = false;       // A worker has said so.
   std::uint64_t rolled_back_ = 0;  // One that has gone back and made no step yet; 0: none.
   std::filesystem::path checkpoint_;
   std::string owner_;  // Of the run directory (checkpoint/owner.h).

@@ -120,9 +120,10 @@ Status Recorder::go_back_to(const RunDirectory& directory, const ResumePoint& po
 // Workers compute the same losses; what one says is recorded.
 void Recorder::message(std::size_t worker, const wire::WorkerMessage& message) {
   if (worker >= words_.size()) return;  // Of one that was never started.
-  // Evaluations are recorded by whoever tells first: the speaker may die before it can.
+  // What all tell is recorded by whoever tells first: the speaker may die before it can.
   // What tables hold is told by the first worker alone.
-  if (worker == speaker_ || message.has_evaluated() || message.has_tables()) record_news(message);
+  const bool is_told_by_all = message.has_started() || message.has_evaluated();
+  if (worker == speaker_ || is_told_by_all || message.has_tables()) record_news(message);
   Words& words = words_[worker];
   if (message.has_progress()) words.progress = message.progress();
   if (message.has_finished()) words.finished = message.finished();

@@ -42,6 +42,17 @@ TEST_F(Recorded, EvaluationIsToldOnceWhoeverTellsIt) {
   EXPECT_EQ(lines(), 2);
 }
 
+TEST_F(Recorded, NotesOfTheStartAreToldOnceWhoeverTellsThem) {
+  auto recorder = Recorder::create(*directory, 2);
+  ASSERT_TRUE(recorder.ok());
+  wire::WorkerMessage started;
+  started.mutable_started()->add_notes("data: 3 rows were left out");
+  recorder->message(1, started);
+  recorder->message(0, started);
+  const std::string events = content_of(directory->events());
+  EXPECT_EQ(std::count(events.begin(), events.end(), '\n'), 1) << events;
+}
+
 TEST_F(Recorded, EvaluationIsToldOnceByARunThatGoesOn) {
   {
     auto recorder = Recorder::create(*directory, 1);

@@ -70,7 +70,7 @@ std::optional<Misfit> misfit_of_length(const job::Train& recipe, const Length& l
                                        const data::Parts& parts) {
   if (recipe.schedule.warmup_steps >= length.total_steps) {
     return Misfit{"train.schedule.warmup_steps",
-                  fmt::format("the warm-up of {} steps is longer than the training of {}; the "
+                  fmt::format("the warm-up of {} steps does not end within the training of {}; the "
                               "rate would never be reached",
                               recipe.schedule.warmup_steps, length.total_steps)};
   }
