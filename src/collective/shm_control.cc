@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstring>
 
@@ -27,6 +28,8 @@ constexpr milliseconds kNap{20};
 constexpr int kSpins = 1000;
 constexpr int kYields = 100;
 constexpr std::chrono::microseconds kGiving{1000};
+// Between two looks at who runs where.
+constexpr milliseconds kSpreading{2};
 
 // `futex` takes a plain word; the kernel only compares and never writes it.
 std::uint32_t* word_of(const std::atomic<std::uint32_t>& value) {
@@ -125,6 +128,7 @@ Status ShmControl::await(int peer, const Counter& counter, std::uint32_t target,
     __builtin_ia32_pause();
   }
   const auto began = steady_clock::now(), until = began + giving_;
+  spread(began);
   for (int i = 0; i < kYields || steady_clock::now() < until; ++i) {
     if (reached(counter, target)) return {};
     ::sched_yield();
@@ -152,6 +156,38 @@ Status ShmControl::await(int peer, const Counter& counter, std::uint32_t target,
     }
   }
   return {};
+}
+
+// Who waits gives its core away and looks busy all the same, so the system may leave three ranks on
+// one core and one on another for hundreds of milliseconds. Of those on a core, the last one moves:
+// it may run on its old core again at once, as far as the system is concerned.
+void ShmControl::spread(steady_clock::time_point now) {
+  const int core = ::sched_getcpu();
+  if (core < 0 || core >= CPU_SETSIZE) return;
+  std::atomic<std::uint32_t>& seen = slot(membership_.rank).core;
+  const auto number = static_cast<std::uint32_t>(core);
+  if (seen.load(std::memory_order_relaxed) != number) seen.store(number, std::memory_order_relaxed);
+  if (now < next_spread_) return;
+  next_spread_ = now + kSpreading;
+  std::array<int, CPU_SETSIZE> ranks{};
+  for (int rank = 0; rank < membership_.size(); ++rank) {
+    const std::uint32_t at = slot(rank).core.load(std::memory_order_relaxed);
+    if (at == number && rank > membership_.rank) return;
+    if (at < ranks.size()) ++ranks[at];
+  }
+  cpu_set_t allowed, wanted;
+  CPU_ZERO(&wanted);
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  int least = core;
+  for (int other = 0; other < CPU_SETSIZE; ++other) {
+    if (CPU_ISSET(other, &allowed) &&
+        ranks[static_cast<std::size_t>(other)] < ranks[static_cast<std::size_t>(least)])
+      least = other;
+  }
+  if (ranks[static_cast<std::size_t>(core)] - ranks[static_cast<std::size_t>(least)] < 2) return;
+  CPU_SET(least, &wanted);
+  if (::sched_setaffinity(0, sizeof wanted, &wanted) == 0)
+    (void)::sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
 // A process that was never there cannot be told from one that is gone, so the pid must be known: by

@@ -59,6 +59,7 @@ struct Slot {
   Counter done;       // Buckets whose slice it has summed.
   Counter published;  // Steps whose sum over all hosts it has written.
   std::atomic<std::uint32_t> pid;
+  std::atomic<std::uint32_t> core;  // On which it last began to wait.
   // What this rank publishes with an arrival: valid until its next but one.
   alignas(64) std::array<std::array<std::uint64_t, 8>, 2> notes;
 };
@@ -103,6 +104,8 @@ class ShmControl {
   Head& head() const { return *reinterpret_cast<Head*>(memory_.data()); }
   pid_t pid_of(int rank) const;  // 0: not known yet.
   bool is_dead(int rank);
+  // Moves to another core when this one has two ranks more.
+  void spread(std::chrono::steady_clock::time_point now);
   bool open_pidfd(int rank);
 
   Mapping memory_;
@@ -111,6 +114,7 @@ class ShmControl {
   // Before sleeping.
   int spins_ = 0;
   std::chrono::microseconds giving_{0};
+  std::chrono::steady_clock::time_point next_spread_{};
 };
 
 }  // namespace tandem::collective

@@ -1,9 +1,11 @@
 #include "collective/shm_engine.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 
 #include "collective/testing.h"
@@ -90,6 +92,35 @@ TEST(ShmEngine, NamesAStoppedRankAsLate) {
   EXPECT_EQ(exit_code_of(pids[2]), 0);
   ::kill(pids[1], SIGCONT);
   EXPECT_EQ(exit_code_of(pids[1]), 0);
+}
+
+// All begin on one core, and meet until they were seen on two of them.
+TEST(ShmEngine, RanksThatWaitSpreadOverTheCoresAndMayStillUseAllOfThem) {
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  std::atomic<int> moved = 0;
+  testing::run_shm_ranks(4, [&](Group& group) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    int first = 0;
+    while (!CPU_ISSET(first, &allowed)) ++first;
+    CPU_SET(first, &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof allowed, &allowed), 0);
+    std::int32_t all_moved = CPU_COUNT(&allowed) < 2 ? 1 : 0;
+    const Deadline deadline = testing::soon();
+    while (all_moved == 0) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      if (::sched_getcpu() != first) moved = 1;
+      all_moved = moved;
+      ASSERT_TRUE(
+          group.all_reduce({&all_moved, 1, Type::kInt32}, Op::kMin, Order::kOrdered, deadline)
+              .ok());
+    }
+    cpu_set_t after;
+    ASSERT_EQ(::sched_getaffinity(0, sizeof after, &after), 0);
+    EXPECT_TRUE(CPU_EQUAL(&after, &allowed));
+  });
 }
 
 TEST(ShmEngine, OpensAnArenaByItsPath) {
